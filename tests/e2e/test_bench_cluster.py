@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.e2e import bench_cluster as cluster
-from tests.e2e.cluster_state import changed, provider_ids
+from tests.e2e.cluster_state import changed
 from tests.e2e.probing_clients import Call, answers_again, longest_failure
 
 TREE = Path(__file__).parents[2]
@@ -76,14 +76,6 @@ def test_only_changes_that_were_made_are_changes() -> None:
         "    42 unchanged\n"
     )
     assert [line.split()[2] for line in changed(printed)] == ["worker-1", "worker-2"]
-
-
-def test_nodes_are_told_by_their_roles() -> None:
-    nodes = {
-        "ccm-from-scratch-control": {"spec": {"providerID": "ccm-from-scratch://7"}},
-        "ccm-from-scratch-worker-1": {"spec": {}},
-    }
-    assert provider_ids(nodes) == {"control": 7}
 
 
 @pytest.mark.slow

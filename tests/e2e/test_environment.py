@@ -34,11 +34,13 @@ from sandbox.site import cache_directory
 from tests.e2e.conftest import eventually
 from tests.e2e.looks import (
     addresses,
+    balancers,
     first_line,
     http_get,
     internal,
     load_balancer_ip,
     nothing_to_do,
+    public_address,
     ready,
     routes,
     run_on,
@@ -93,10 +95,14 @@ def test_what_a_person_sees_names_every_node_and_what_to_type_next(environment):
     assert "./dev down" in environment.said
 
 
+def ccm_pod(environment):
+    chosen = ("-l", "app.kubernetes.io/name=ccm-from-scratch")
+    (pod,) = environment.kubectl("-n", "kube-system", "get", "pods", *chosen)["items"]
+    return pod
+
+
 def test_the_ccm_runs_as_a_pod_without_privileges(environment):
-    (pod,) = environment.kubectl(
-        "-n", "kube-system", "get", "pods", "-l", "app.kubernetes.io/name=ccm-from-scratch"
-    )["items"]
+    pod = ccm_pod(environment)
     (container,) = pod["spec"]["containers"]
     assert pod["spec"]["hostNetwork"] is True
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
@@ -132,20 +138,18 @@ def test_pods_of_different_nodes_meet_by_the_clouds_routes(environment):
     pods = environment.kubectl("get", "pods", "-l", "app=whoami")["items"]
     for pod in pods:
         for machine in ("control", "worker-1", "worker-2"):
-            said = environment.dev(
-                "ssh", machine, f"curl -sS -m 5 http://{pod['status']['podIP']}:8080/"
-            ).stdout
+            ask = f"curl -sS -m 5 http://{pod['status']['podIP']}:8080/"
+            said = environment.dev("ssh", machine, ask).stdout
             assert f"Hostname: {pod['metadata']['name']}" in said
 
 
 def test_a_service_gets_a_load_balancer_that_spreads_traffic(environment):
     ip = eventually(lambda: load_balancer_ip(environment, "service/whoami"), 60, "an EXTERNAL-IP")
-    (load_balancer,) = environment.api("/load_balancers")["load_balancers"]
-    assert load_balancer["public_net"]["ipv4"]["ip"] == ip
+    (load_balancer,) = balancers(environment)
+    assert public_address(load_balancer) == ip
     assert len(load_balancer["targets"]) == 3
-    pods = {
-        pod["metadata"]["name"] for pod in environment.kubectl("get", "pods", "-l", "app=whoami")["items"]
-    }
+    listed = environment.kubectl("get", "pods", "-l", "app=whoami")["items"]
+    pods = {pod["metadata"]["name"] for pod in listed}
     seen = set()
 
     def all_pods_answered():
@@ -168,12 +172,7 @@ def test_a_load_balancer_reaches_its_targets_at_either_address(environment, priv
     ip = eventually(lambda: load_balancer_ip(environment, f"service/{name}"), 60, "an EXTERNAL-IP")
 
     def targets():
-        (found,) = [
-            one
-            for one in environment.api("/load_balancers")["load_balancers"]
-            if one["public_net"]["ipv4"]["ip"] == ip
-        ]
-        return found["targets"]
+        return next(one["targets"] for one in balancers(environment) if public_address(one) == ip)
 
     def healthy():
         states = [status["status"] for target in targets() for status in target["health_status"]]
@@ -184,14 +183,14 @@ def test_a_load_balancer_reaches_its_targets_at_either_address(environment, priv
     eventually(healthy, 60, "three healthy targets at the address that was asked for")
     assert "Hostname: " in eventually(lambda: http_get(f"http://{ip}/"), 60, "an answer")
     environment.dev("kubectl", "delete", "service", name)
-    eventually(lambda: len(environment.api("/load_balancers")["load_balancers"]) == 1, 60, "its deletion")
+    eventually(lambda: len(balancers(environment)) == 1, 60, "its deletion")
 
 
 def test_an_ingress_controller_stands_behind_a_load_balancer(environment):
-    before = len(environment.api("/load_balancers")["load_balancers"])
+    before = len(balancers(environment))
     environment.dev("kubectl", "apply", "-f", "manifests/examples/ingress.yaml")
     ip = eventually(lambda: load_balancer_ip(environment, "ingress/whoami"), 60, "an address of the Ingress")
-    assert len(environment.api("/load_balancers")["load_balancers"]) == before + 1
+    assert len(balancers(environment)) == before + 1
     eventually(lambda: "GET /whoami/x" in (http_get(f"http://{ip}/whoami/x") or ""), 60, "an answer")
     assert http_get(f"http://{ip}/elsewhere") is None
 
@@ -251,51 +250,38 @@ def followed(environment, log, *arguments):
             running.wait(60)
 
 
-ECHO = """
+PROGRAM = """
 import socketserver
 class Echo(socketserver.StreamRequestHandler):
     def handle(self):
         self.wfile.write(self.rfile.readline())
 socketserver.ThreadingTCPServer(("", 8080), Echo).serve_forever()
 """
+ECHO = """
+apiVersion: v1
+kind: Pod
+metadata: {name: echo, labels: {app: echo}}
+spec: {tolerations: [{operator: Exists}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: echo, annotations: {load-balancer.hetzner.cloud/uses-proxyprotocol: "true"}}
+spec:
+  type: LoadBalancer
+  externalTrafficPolicy: Local
+  selector: {app: echo}
+  ports: [{port: 80, targetPort: 8080}]
+"""
 
 
 def test_pods_learn_the_clients_address_by_the_proxy_protocol(environment, tmp_path):
     """What Kubernetes' own test wants of externalTrafficPolicy: Local, which a load balancer alone can't."""
     # The CCM's image has Python, and no other machine has that image.
-    chosen = ("-n", "kube-system", "get", "pods", "-l", "app.kubernetes.io/name=ccm-from-scratch")
-    ccm = environment.kubectl(*chosen)["items"][0]["spec"]
-    container = {
-        "name": "echo",
-        "image": ccm["containers"][0]["image"],
-        "command": [f"/{recipe.PROGRAM}", "-c", ECHO],
-    }
-    labels = {"app": "echo"}
-    annotation = {"load-balancer.hetzner.cloud/uses-proxyprotocol": "true"}
-    objects = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "echo", "labels": labels},
-            "spec": {
-                "nodeName": ccm["nodeName"],
-                "tolerations": [{"operator": "Exists"}],
-                "containers": [container],
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "echo", "annotations": annotation},
-            "spec": {
-                "type": "LoadBalancer",
-                "externalTrafficPolicy": "Local",
-                "selector": labels,
-                "ports": [{"port": 80, "targetPort": 8080}],
-            },
-        },
-    ]
-    (tmp_path / "echo.yaml").write_text(yaml.safe_dump_all(objects))
+    ccm = ccm_pod(environment)["spec"]
+    pod, service = yaml.safe_load_all(ECHO)
+    own = {"image": ccm["containers"][0]["image"], "command": [f"/{recipe.PROGRAM}", "-c", PROGRAM]}
+    pod["spec"] |= {"nodeName": ccm["nodeName"], "containers": [{"name": "echo", **own}]}
+    (tmp_path / "echo.yaml").write_text(yaml.safe_dump_all([pod, service]))
     environment.dev("kubectl", "apply", "-f", str(tmp_path / "echo.yaml"))
     ip = eventually(lambda: load_balancer_ip(environment, "service/echo"), 60, "an EXTERNAL-IP")
     ours, said = eventually(lambda: first_line(ip), 60, "an answer")
@@ -490,9 +476,7 @@ def test_a_change_of_the_ccm_is_rolled_out_as_soon_as_it_is_saved(environment, t
         # it is interrupted while it waits
         eventually(lambda: "waiting for a change" in log.read_text().rstrip().splitlines()[-1], 60, "the end")
     assert "Traceback" not in log.read_text()
-    (pod,) = environment.kubectl(
-        "-n", "kube-system", "get", "pods", "-l", "app.kubernetes.io/name=ccm-from-scratch"
-    )["items"]
+    pod = ccm_pod(environment)
     listing = "k3s ctr images ls -q 'labels.\"io.cri-containerd.pinned\"==pinned' 2>/dev/null"
     kept = environment.dev("ssh", "control", f"{listing} | grep /ccm-from-scratch:").stdout.split()
     assert kept == [pod["spec"]["containers"][0]["image"]], "the kubelet may remove those of former changes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,31 +25,22 @@ def wheel(packages) -> Path:
     return found
 
 
-@pytest.fixture(scope="session")
-def plain(shared, wheel) -> Installed:
-    """The wheel without any extra."""
-    with begun(shared, "plain") as installed:
-        if installed:
-            uv("venv", "--quiet", str(installed.root))
-            add(installed, wheel.name, wheel.parent)
-    return at(shared, "plain")
+def installed(name: str, extras: str = "") -> Callable[..., Installed]:
+    """A fixture with an environment that has the wheel and some of its extras."""
+
+    @pytest.fixture(scope="session", name=name)
+    def environment(shared, wheel) -> Installed:
+        with begun(shared, name) as new:
+            if new:
+                uv("venv", "--quiet", str(new.root))
+                add(new, f"{wheel.name}{extras}", wheel.parent)
+        return at(shared, name)
+
+    return environment
 
 
-@pytest.fixture(scope="session")
-def full(shared, wheel) -> Installed:
-    """The wheel with what tests of another cloud need."""
-    with begun(shared, "full") as installed:
-        if installed:
-            uv("venv", "--quiet", str(installed.root))
-            add(installed, f"{wheel.name}[conformance,tracing]", wheel.parent)
-    return at(shared, "full")
-
-
-@pytest.fixture(scope="session")
-def with_pulumi(shared, wheel) -> Installed:
-    """The wheel with the components of the Pulumi program."""
-    with begun(shared, "pulumi") as installed:
-        if installed:
-            uv("venv", "--quiet", str(installed.root))
-            add(installed, f"{wheel.name}[pulumi]", wheel.parent)
-    return at(shared, "pulumi")
+plain = installed("plain")
+full = installed("full", "[conformance,tracing]")
+"""What tests of another cloud need."""
+with_pulumi = installed("with_pulumi", "[pulumi]")
+"""With the components of the Pulumi program."""

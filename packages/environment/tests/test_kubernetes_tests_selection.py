@@ -9,6 +9,7 @@ import pytest
 from sandbox.kubernetes_tests.selection import ALL, DEFAULT, DELETION, LIMITS, focused, marked, plain
 
 LOAD_BALANCERS = "[sig-network] LoadBalancers [Feature:LoadBalancer]"
+AFFINITY = "should have session affinity work for LoadBalancer service with Local traffic policy"
 LOCAL = "[sig-network] LoadBalancers ExternalTrafficPolicy: Local [Feature:LoadBalancer] [Slow]"
 
 
@@ -21,13 +22,7 @@ def fits(chosen, name):
     ("name", "runs"),
     [
         ("[sig-network] Services should serve a basic endpoint from pods [Conformance]", True),
-        (
-            (
-                "[sig-network] Networking Granular Checks: Pods should function for node-pod communication: "
-                "http [LinuxOnly] [NodeConformance] [Conformance]"
-            ),
-            True,
-        ),
+        ("[sig-network] Networking Granular Checks: Pods [LinuxOnly] [NodeConformance] [Conformance]", True),
         ("[sig-network] EndpointsController should create Endpoints for Pods [Conformance]", True),
         ("[sig-network] Services should be rejected when no endpoints exist", False),
         ("[sig-apps] Deployment deployment should support rollover [Conformance]", False),
@@ -37,22 +32,10 @@ def fits(chosen, name):
         (f"{LOCAL} should only target nodes with endpoints", True),
         (f"{LOCAL} should target all nodes with endpoints", True),
         (f"{LOCAL} should work from pods", True),
-        (
-            (
-                f"{LOAD_BALANCERS} should not have connectivity disruption during rolling update with "
-                "externalTrafficPolicy=Local [Slow]"
-            ),
-            False,
-        ),
+        (f"{LOAD_BALANCERS} should not have connectivity disruption during rolling update [Slow]", False),
         # skipped with a reason, so they are chosen
         (f"{LOCAL} should work for type=LoadBalancer", True),
-        (
-            (
-                f"{LOAD_BALANCERS} should have session affinity work for LoadBalancer service with Local "
-                "traffic policy [Slow] [LinuxOnly]"
-            ),
-            True,
-        ),
+        (f"{LOAD_BALANCERS} {AFFINITY} [Slow] [LinuxOnly]", True),
     ],
 )
 def test_the_default_selection(name, runs):
