@@ -23,7 +23,7 @@ from typing import Any
 import aiohttp
 
 from bench.lab.cloud import TOKEN, Cloud, running_cloud
-from bench.lab.processes import TICK, cpu_seconds, resident_mib
+from bench.lab.processes import RESIDENT, TICK, cpu_seconds, memory_mib
 from bench.lab.report import Row, main
 
 SERVERS = 50
@@ -82,7 +82,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
         memory = []
         for _ in range(2):
             await ask(cloud, mixed, arguments.clients, arguments.requests // 2)
-            memory.append(resident_mib(cloud.pid))
+            memory.append(memory_mib(cloud.pid, RESIDENT))
         half, end = memory
         asked = f"{arguments.clients} clients, {arguments.requests} requests, no error"
         note = f"{asked}; {half:.1f} MiB, then {end:.1f} MiB"

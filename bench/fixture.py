@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from uv import find_uv_bin
 
+from bench.lab.processes import children_cpu_seconds
 from bench.lab.report import BenchError, Row, main
 
 EMULATOR = Path(__file__).resolve().parents[1] / "packages/emulator"
@@ -58,10 +58,9 @@ def run(*command: str, cwd: Path) -> str:
 
 def cpu_of(*command: str, cwd: Path) -> tuple[float, str]:
     """CPU of a command and its children in seconds, and what it printed."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = children_cpu_seconds()
     said = run(*command, cwd=cwd)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, said
+    return children_cpu_seconds() - before, said
 
 
 def install(folder: Path) -> tuple[str, float]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from subprocess import CalledProcessError, TimeoutExpired, run
 from typing import Any
 
-from bench.lab.processes import cpu_seconds, proportional_mib
+from bench.lab.processes import PROPORTIONAL, cpu_seconds, memory_mib
 from bench.lab.report import BenchError, Row, main
 from ccmfs_common import host
 from sandbox import daemon
@@ -118,7 +118,7 @@ async def watch(root: int, seconds: float) -> dict[str, list[tuple[float, float]
     found: dict[str, list[tuple[float, float]]] = {}
     for pid, until_then in before.items():
         try:
-            figures = proportional_mib(pid), 100 * (cpu_seconds(pid) - until_then) / seconds
+            figures = memory_mib(pid, PROPORTIONAL), 100 * (cpu_seconds(pid) - until_then) / seconds
             found.setdefault(name(pid), []).append(figures)
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile

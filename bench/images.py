@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import sys
 import tempfile
@@ -21,6 +20,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.lab.processes import children_cpu_seconds
 from bench.lab.report import BenchError, Row, main, say
 from image.build import build
 from image.errors import ImageError
@@ -59,15 +59,10 @@ def _rows(tree: Path, cache: Path) -> list[Row]:
 
 
 def _built(what: str, bound: float | None, tree: Path, cache: Path) -> tuple[Sequence[Image], list[Row]]:
-    started, used = time.monotonic(), _cpu()
+    started, used = time.monotonic(), (children_cpu_seconds() + time.process_time())
     images = build(read_source(tree), cache, PLATFORMS)
-    taken, used = time.monotonic() - started, _cpu() - used
+    taken, used = time.monotonic() - started, (children_cpu_seconds() + time.process_time()) - used
     return images, [Row(what, taken, bound, "s"), Row("— its CPU", used, None, "s")]
-
-
-def _cpu() -> float:
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _copy(target: Path) -> Path:

@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.lab.cloud import Server
 from bench.lab.pod import Pod, make_pod, origin
-from bench.lab.processes import cpu_seconds, private_mib, resident_mib
+from bench.lab.processes import ANONYMOUS, RESIDENT, cpu_seconds, memory_mib
 from bench.lab.report import BenchError, Row, main, say
 from bench.lab.stage import NODES, Stage, each, stage
 from bench.lab.subject import Subject, running, subjects
@@ -140,7 +140,7 @@ async def run(on: Stage, subject: Subject, pod: Pod, number: int) -> Figures:
         if on.versions() != versions:
             raise BenchError("something changed nodes; this measures reading, not writing")
         pid = process.pid
-        return Figures(resident_mib(pid), private_mib(pid), cpu_seconds(pid))
+        return Figures(memory_mib(pid, RESIDENT), memory_mib(pid, ANONYMOUS), cpu_seconds(pid))
 
 
 async def measure(arguments: argparse.Namespace) -> list[Row]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 import tempfile
 from pathlib import Path
 
+from bench.lab.processes import children_cpu_seconds
 from bench.lab.report import BenchError, command_line, exit_code, say
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import COMPONENTS, PULUMI, REGISTRY
@@ -23,12 +23,6 @@ from sandbox.kubernetes.estimate import RECORDED
 from sandbox.kubernetes.go import find_go
 
 BUILT = {one.name: one for one in (*COMPONENTS, PULUMI, REGISTRY)}
-
-
-def cpu_seconds() -> float:
-    """User and system time of all processes that this one has started and that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def measure(names: list[str], into: Path) -> dict[str, tuple[float, int]]:
@@ -40,9 +34,9 @@ def measure(names: list[str], into: Path) -> dict[str, tuple[float, int]]:
         if (into / "toolchain" / component.key).is_dir():
             say(f"{name} is built already")
             continue
-        before = cpu_seconds()
+        before = children_cpu_seconds()
         packages = toolchain.build(component, go, into / "toolchain", f"building {name}", say)
-        found[name] = (cpu_seconds() - before, packages)
+        found[name] = (children_cpu_seconds() - before, packages)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,29 +59,26 @@ def end(process: subprocess.Popen[str]) -> None:
         process.stdout.close()
 
 
-def resident_mib(pid: int) -> float:
-    """Resident memory in MiB."""
-    return _rollup(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Rss:")
+RESIDENT, PROPORTIONAL, ANONYMOUS = "Rss:", "Pss:", "Anonymous:"
+"""Resident memory; the same, where a shared page counts in parts; memory that no file backs."""
 
 
-def proportional_mib(pid: int) -> float:
-    """Resident memory, where what is shared counts by the number of those that share it; in MiB."""
-    return _rollup(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Pss:")
+def memory_mib(pid: int, kind: str) -> float:
+    """Memory of a process in MiB."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(kind)) / _MIB
 
 
-def private_mib(pid: int) -> float:
-    """Memory that no other process shares and the kernel can't evict, in MiB."""
-    return _rollup(Path(f"/proc/{pid}/smaps_rollup").read_text(), "Anonymous:")
+def children_cpu_seconds() -> float:
+    """User and system time of all processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def cpu_seconds(pid: int) -> float:
     """User and system time so far, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) * TICK
-
-
-def _rollup(text: str, key: str) -> float:
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(key)) / _MIB
 
 
 def _die_with_parent() -> None:

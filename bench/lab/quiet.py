@@ -7,7 +7,6 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -33,14 +32,6 @@ HOUR = 3600.0
 SETTLE = 900.0
 STATUS_PERIOD = 300.0  # a kubelet's, while nothing changes
 NOTICED = 50.0  # seconds after which Kubernetes declares a silent node not ready
-
-
-@dataclass
-class Cluster:
-    """A cluster in memory with our CCM in it."""
-
-    cloud: Cloud
-    transport: MemoryTransport
 
 
 def node_of(server: Server, *, chosen: bool) -> dict[str, Any]:
@@ -71,8 +62,8 @@ def service(number: int) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def running(base: str, servers: list[Server], balancers: int) -> AsyncIterator[Cluster]:
-    """The CCM in a cluster of these servers."""
+async def running(base: str, servers: list[Server], balancers: int) -> AsyncIterator[MemoryTransport]:
+    """The CCM in a cluster of these servers, in memory."""
     logging.disable(logging.CRITICAL)
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
@@ -97,7 +88,7 @@ async def running(base: str, servers: list[Server], balancers: int) -> AsyncIter
         asyncio.create_task(heartbeats(transport, [server.name for server in servers])),
     ]
     try:
-        yield Cluster(Cloud(base), transport)
+        yield transport
         if tasks[0].done():
             tasks[0].result()
     finally:
@@ -126,37 +117,38 @@ async def say_ready(transport: MemoryTransport, name: str, ready: str, beat: int
 
 async def idle(base: str) -> dict[str, Any]:
     """Nothing happens for an hour."""
-    servers = await asyncio.to_thread(Cloud(base).servers)
-    async with running(base, servers, BALANCERS) as cluster:
+    cloud = Cloud(base)
+    async with running(base, await asyncio.to_thread(cloud.servers), BALANCERS):
         await asyncio.sleep(SETTLE)
-        found = await asyncio.to_thread(cluster.cloud.load_balancers)
+        found = await asyncio.to_thread(cloud.load_balancers)
         ready = [one for one in found if len(one["targets"]) == TARGETS and len(one["services"]) == PORTS]
         if len(ready) != BALANCERS:
             raise RuntimeError(f"{len(ready)} of {BALANCERS} load balancers are ready")
-        await asyncio.to_thread(cluster.cloud.forget)
+        await asyncio.to_thread(cloud.forget)
         await asyncio.sleep(HOUR)
-        return {"counts": await asyncio.to_thread(cluster.cloud.counts)}
+        return {"counts": await asyncio.to_thread(cloud.counts)}
 
 
 async def shutdown(base: str) -> dict[str, Any]:
     """One machine is off for an hour."""
-    servers = await asyncio.to_thread(Cloud(base).servers)
+    cloud = Cloud(base)
+    servers = await asyncio.to_thread(cloud.servers)
     victim = servers[len(servers) // 2]
     loop = asyncio.get_running_loop()
-    async with running(base, servers, 0) as cluster:
+    async with running(base, servers, 0) as transport:
         await asyncio.sleep(SETTLE)
         path = f"/servers/{victim.id}/actions"
-        await asyncio.to_thread(cluster.cloud.call, "POST", f"{path}/poweroff")
-        await asyncio.to_thread(cluster.cloud.forget)
+        await asyncio.to_thread(cloud.call, "POST", f"{path}/poweroff")
+        await asyncio.to_thread(cloud.forget)
         off = loop.time()
         await asyncio.sleep(NOTICED)
-        await say_ready(cluster.transport, victim.name, "Unknown", 0)
-        tainted = await until(lambda: is_tainted(cluster.transport, victim.name))
+        await say_ready(transport, victim.name, "Unknown", 0)
+        tainted = await until(lambda: is_tainted(transport, victim.name))
         await asyncio.sleep(off + HOUR - loop.time())
-        counts = await asyncio.to_thread(cluster.cloud.counts)
-        await asyncio.to_thread(cluster.cloud.call, "POST", f"{path}/poweron")
-        await say_ready(cluster.transport, victim.name, "True", 1)
-        untainted = await until(lambda: not is_tainted(cluster.transport, victim.name))
+        counts = await asyncio.to_thread(cloud.counts)
+        await asyncio.to_thread(cloud.call, "POST", f"{path}/poweron")
+        await say_ready(transport, victim.name, "True", 1)
+        untainted = await until(lambda: not is_tainted(transport, victim.name))
         return {"counts": counts, "tainted": tainted, "untainted": untainted}
 
 

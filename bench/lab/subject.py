@@ -51,13 +51,6 @@ def subjects(peer: Path | None) -> list[Subject]:
     return [OURS, *([official(peer)] if peer else [])]
 
 
-def started(subject: Subject, pod: Pod) -> list[str]:
-    """How one starts in a Pod's place."""
-    if subject is not OURS:
-        return pod.command(subject.command, inside=False)
-    return pod.command([pod.python, *subject.command[1:]])
-
-
 def environment(endpoint: str, *, network: bool, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The official CCM's variables, which ours reads too."""
     private = {"HCLOUD_NETWORK": NETWORK, "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
@@ -100,11 +93,13 @@ def running(
     log = stage.directory / f"{subject.name}.log"
     variables = {name: os.environ[name] for name in _KEPT if name in os.environ}
     variables |= environment(stage.cloud.endpoint, network=network, more=more)
+    head = list(subject.command)
     if pod is not None and subject is OURS:
         variables |= pod.environment()
+        head = pod.command([pod.python, *head[1:]])
     elif pod is not None:
         variables |= pod.variables
-    head = started(subject, pod) if pod is not None else list(subject.command)
+        head = pod.command(head, inside=False)
     kubeconfig = None if pod is not None else stage.kubeconfig
     command = [*head, *flags(kubeconfig, routes=routes), *subject.flags]
     say(f"running {subject.name}: {Path(subject.command[0]).name} {' '.join(subject.command[1:])}".rstrip())

@@ -27,6 +27,7 @@ from hetzner_emulator.config import CloudConfig
 from image.source import project_version
 from release import commits
 from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.site import cache_directory
 
@@ -128,7 +129,7 @@ def _in_names(uid: str) -> str:
 
 async def record(tree: Path, folder: Path) -> list[dict[str, Any]]:
     """What the CCM of a tree leaves in the cluster; the cloud's file is left in the folder."""
-    programs = toolchain.find_control_plane(cache_directory(os.environ))
+    programs = toolchain.find(cache_directory(os.environ), CONTROL_PLANE)
     assert programs, "the Kubernetes toolchain is not built: ./dev setup builds it"
 
     def before(_: ControlPlane) -> CloudConfig:

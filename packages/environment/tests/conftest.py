@@ -6,13 +6,14 @@ import pytest
 
 from ccmfs_common.host import port_is_free
 from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Site, cache_directory, open_site
 from tests.prepared import missing
 
 
 @pytest.fixture(scope="session")
 def programs():
-    built = toolchain.find_control_plane(cache_directory(os.environ))
+    built = toolchain.find(cache_directory(os.environ), CONTROL_PLANE)
     if built is None:
         missing("the Kubernetes toolchain is not built: ./dev setup builds it")
     return built

@@ -12,13 +12,14 @@ from sandbox.backend_choice import present
 from sandbox.environment import HOLLOW, STACKS
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases, toolchain
+from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Clone
 
 
 def find_toolchain(clone: Clone) -> toolchain.Toolchain | None:
     """Programs of the version that this clone's environment has, else of the default one, or None."""
     own = toolchain.find(clone.cache, releases.control_plane(version_here(clone)))
-    return own or toolchain.find_control_plane(clone.cache)
+    return own or toolchain.find(clone.cache, CONTROL_PLANE)
 
 
 def version_here(clone: Clone) -> str:
@@ -46,7 +47,7 @@ def built_toolchain(clone: Clone, version: str = "") -> toolchain.Toolchain:
 def hollow_version(site: Clone) -> str:
     """The cluster's version; empty without a cluster, or if the sandbox no longer has that version."""
     try:
-        noted = (site.state / "control-plane" / "version").read_text().strip()
+        noted = (site.control_plane / "version").read_text().strip()
     except FileNotFoundError:
         return ""
     return noted if noted in releases.versions() else ""
@@ -55,9 +56,8 @@ def hollow_version(site: Clone) -> str:
 def begin_hollow(site: Clone, asked: str = "") -> str:
     """The version that the cluster is started with, kept from now on."""
     version = hollow_version(site) or asked or stack_settings.Settings(site, STACKS[HOLLOW]).kubernetes
-    folder = site.state / "control-plane"
-    folder.mkdir(exist_ok=True)
-    records.write(folder / "version", f"{version}\n")
+    site.control_plane.mkdir(exist_ok=True)
+    records.write(site.control_plane / "version", f"{version}\n")
     return version
 
 

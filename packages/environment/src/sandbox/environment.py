@@ -35,11 +35,6 @@ def pulumi_backend(site: Clone) -> Path:
     return folder
 
 
-def control_plane_directory(site: Site) -> Path:
-    """Where a site keeps the data of its cluster on loopback."""
-    return site.state / "control-plane"
-
-
 def kinds_there(site: Clone) -> list[str]:
     """The kinds of environment that have been brought up here since the last ``./dev down``."""
     return [kind for kind, stack in STACKS.items() if any(pulumi_backend(site).rglob(f"{stack}.json"))]

@@ -37,12 +37,7 @@ def ending_signals() -> list[signal.Signals]:
     return [number for number in ends if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-def status_after(number: int) -> int:
-    """A shell's exit code for a command that a signal ended."""
-    return 128 + number
-
-
 def end_in_order() -> None:
     """From now on signals end the command by SystemExit, so that what it changed is undone."""
     for number in ending_signals():
-        signal.signal(number, lambda received, _frame: sys.exit(status_after(received)))
+        signal.signal(number, lambda received, _frame: sys.exit(128 + received))

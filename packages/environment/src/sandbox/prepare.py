@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from sandbox import packages, pulumi
 from sandbox.backend_choice import Choice
@@ -21,14 +20,6 @@ _MEANWHILE = """\
   docs/README.md                                        the documentation"""
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """Results of set-up; the image is None if servers aren't machines."""
-
-    toolchain: toolchain.Toolchain
-    image: machine_image.MachineImage | None
-
-
 def announce(choice: Choice, steps: Steps) -> None:
     """Print why servers aren't machines."""
     if choice.reason:
@@ -42,8 +33,8 @@ def agree(choice: Choice, *, unbuilt: bool, question: Callable[[str], bool] | No
         raise SandboxError(f"nothing was built. {choice.reason[0].upper()}{choice.reason[1:]}")
 
 
-def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
-    """Make everything that an environment needs before it can start."""
+def prepare(clone: Clone, steps: Steps, choice: Choice) -> toolchain.Toolchain:
+    """Make everything that an environment needs before it starts; returns its Kubernetes' programs."""
     with steps.step("Debian packages") as progress:
         packages.ensure(choice.packages, progress)
     if any(toolchain.unbuilt(clone.cache, one) for one in choice.toolchains):
@@ -54,7 +45,7 @@ def prepare(clone: Clone, steps: Steps, choice: Choice) -> Prepared:
     first = f"Pulumi CLI ({estimate.first_time([PULUMI])} the first time)"
     with steps.step(first, "Pulumi CLI") as progress:
         pulumi.ensure(clone, progress)
-    if choice.kind != MACHINES:
-        return Prepared(built[-1], None)
-    with steps.step("Machine image (≈ 3 min the first time)", "Machine image") as progress:
-        return Prepared(built[-1], machine_image.ensure(clone.cache, built[0], progress))
+    if choice.kind == MACHINES:
+        with steps.step("Machine image (≈ 3 min the first time)", "Machine image") as progress:
+            machine_image.ensure(clone.cache, built[0], progress)
+    return built[-1]

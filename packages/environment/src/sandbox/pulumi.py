@@ -16,7 +16,7 @@ from sandbox.environment import STACKS, exports, merged, pulumi_backend
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.pulumi_cli import cli
-from sandbox.pulumi_cli.states import States
+from sandbox.pulumi_cli.states import Lock, States
 from sandbox.site import Clone, Site
 
 PROJECT = "ccm-from-scratch"
@@ -69,9 +69,13 @@ def set_config(site: Site, variables: Mapping[str, str], stack: str, key: str, v
 def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> None:
     """Remove and report what a killed run has left on a stack: locks, and what it was creating."""
     states = _states(site)
-    _refuse_beside_others(states, stack)
+    locks = states.locks(stack)
+    _refuse_beside_others(locks, stack)
     states.repair()
-    _clear_locks(site, states, variables, stack, steps)
+    for lock in locks:
+        steps.note(f"• the stack '{stack}' was left locked by {lock.holder}, which has ended: pulumi cancel")
+    if locks:
+        _ask(site, variables, ["cancel", "--stack", stack, "--yes"])
     if states.was_interrupted(stack):
         from pulumi_plugins.hcloud.provider import delete_begun  # noqa: PLC0415  only after a kill
 
@@ -111,16 +115,8 @@ def forget_selection(site: Site, variables: Mapping[str, str]) -> None:
         _ask(site, variables, ["stack", "unselect"])
 
 
-def _clear_locks(site: Site, states: States, variables: Mapping[str, str], stack: str, steps: Steps) -> None:
-    locks = states.locks(stack)
+def _refuse_beside_others(locks: Sequence[Lock], stack: str) -> None:
     for lock in locks:
-        steps.note(f"• the stack '{stack}' was left locked by {lock.holder}, which has ended: pulumi cancel")
-    if locks:
-        _ask(site, variables, ["cancel", "--stack", stack, "--yes"])
-
-
-def _refuse_beside_others(states: States, stack: str) -> None:
-    for lock in states.locks(stack):
         if lock.runs is not False:
             # A number is given to another process once its own has ended.
             sure = f"if that process is not Pulumi, delete {lock.path}"

@@ -46,6 +46,11 @@ class Clone:
         return self.state / "sandbox.log"
 
     @property
+    def control_plane(self) -> Path:
+        """The data of the cluster on loopback."""
+        return self.state / "control-plane"
+
+    @property
     def tested(self) -> Path:
         """Where runs of all tests leave what they ran with, of all clones: it is about trees, not folders."""
         return self.cache / "tested"

@@ -19,7 +19,7 @@ from sandbox.comparison.stage import compare
 from sandbox.comparison.table import Row, rows
 from sandbox.console import Steps
 from sandbox.environment import HOLLOW
-from sandbox.exit_codes import ending_signals, status_after
+from sandbox.exit_codes import ending_signals
 from sandbox.kubernetes import estimate, toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Clone
@@ -75,7 +75,7 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
         return await task
     except asyncio.CancelledError:
         if received:
-            raise SystemExit(status_after(received[0])) from None
+            raise SystemExit(128 + received[0]) from None
         raise KeyboardInterrupt from None
     except ExceptionGroup as failures:
         raise _first(failures) from failures

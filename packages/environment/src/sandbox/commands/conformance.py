@@ -155,7 +155,10 @@ def _bring_images(site: Site, base: Toolchain, programs: Toolchain, steps: Steps
     with airgap.loading(lambda: steps.note(load.WAITS)):
         contents = archive.read(path, airgap.scratch)
         nodes = cluster.get(site, base, "nodes")
-        if not all(set(contents.names) <= _images_on(node) for node in nodes):
+        # kubelet writes null for the names of an image that it has no name for
+        listed = [node["status"].get("images") or [] for node in nodes]
+        on_nodes = [{name for image in images for name in image["names"] or ()} for images in listed]
+        if not all(set(contents.names) <= names for names in on_nodes):
             load.bring(site, path, contents, steps, what)
     return path
 
@@ -167,11 +170,6 @@ def _push_images(site: Site, common: Path, steps: Steps) -> None:
             images.bring(crane, common, site.address.registry)
     except RegistryError as error:
         raise SandboxError(str(error)) from error
-
-
-def _images_on(node: Mapping[str, Any]) -> set[str]:
-    """The names of its images; kubelet writes ``null`` where it has no names, as after a failed pull."""
-    return {name for image in node["status"].get("images") or () for name in image.get("names") or ()}
 
 
 def _remove_namespaces(site: Site, base: Toolchain, steps: Steps) -> None:

@@ -89,39 +89,35 @@ def snapshot(files: Iterable[Path]) -> dict[Path, tuple[int, int]]:
 
 
 def roll_out(site: Site, steps: Steps) -> int:
-    """Roll out what the tree holds now, once.
+    """Roll out what the tree holds now, once. If a step fails, the running CCM stays.
 
     Raises:
         EnvironmentBusy: Another command works on the environment.
     """
     with environment_lock.changing(site, "deploy"):
-        return _roll_out(site, steps)
-
-
-def _roll_out(site: Site, steps: Steps) -> int:
-    built = built_toolchain(site)
-    hollow = daemon.require(site).backend == HOLLOW
-    check_source(site.root, (site.root / "ccm").rglob("*.py"))
-    takeover.refuse(site, "another one is rolled out")
-    if hollow:
-        with steps.step("The CCM restarted from this tree"):
-            ccm.stop(site)
-            ccm.start(site)
-        steps.note("✓ './dev logs' follows it")
+        built = built_toolchain(site)
+        hollow = daemon.require(site).backend == HOLLOW
+        check_source(site.root, (site.root / "ccm").rglob("*.py"))
+        takeover.refuse(site, "another one is rolled out")
+        if hollow:
+            with steps.step("The CCM restarted from this tree"):
+                ccm.stop(site)
+                ccm.start(site)
+            steps.note("✓ './dev logs' follows it")
+            return 0
+        takeover.heal(site, built, steps.note)
+        before = cluster.deployment(site, built)["metadata"]["generation"]
+        up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
+        hint = "Correct what it names and run './dev deploy' again; './dev logs' follows the CCM that runs"
+        variables = pulumi.environment(site, built)
+        stack_settings.ensure(site, STACKS[MACHINES])
+        pulumi.heal(site, variables, STACKS[MACHINES], steps)
+        pulumi.run(site, variables, up, hint)
+        if cluster.deployment(site, built)["metadata"]["generation"] == before:
+            steps.note("✓ nothing to roll out: the running CCM is the one of this tree")
+        else:
+            steps.note("✓ rolled out; './dev logs' follows it")
         return 0
-    takeover.heal(site, built, steps.note)
-    before = cluster.deployment(site, built)["metadata"]["generation"]
-    up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
-    hint = "Correct what it names and run './dev deploy' again; './dev logs' follows the CCM that runs"
-    variables = pulumi.environment(site, built)
-    stack_settings.ensure(site, STACKS[MACHINES])
-    pulumi.heal(site, variables, STACKS[MACHINES], steps)
-    pulumi.run(site, variables, up, hint)
-    if cluster.deployment(site, built)["metadata"]["generation"] == before:
-        steps.note("✓ nothing to roll out: the running CCM is the one of this tree")
-    else:
-        steps.note("✓ rolled out; './dev logs' follows it")
-    return 0
 
 
 def check_source(root: Path, files: Iterable[Path]) -> None:

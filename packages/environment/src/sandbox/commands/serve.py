@@ -32,7 +32,7 @@ from hetzner_machines.names import Names
 from sandbox import daemon
 from sandbox.backend_choice import Choice, decide, look, refuse_internet
 from sandbox.built_kubernetes import begin_hollow, built_toolchain
-from sandbox.environment import MACHINES, control_plane_directory
+from sandbox.environment import MACHINES
 from sandbox.errors import SandboxError
 from sandbox.hollow.backend import HollowBackend
 from sandbox.images.registry import FOLDER, Registry
@@ -107,7 +107,7 @@ def _backend(site: Site, wanted: str, *, internet: bool) -> Backend:
     if choice.kind == MACHINES and (built := machine_image.find(site.cache)):
         return MachinesBackend(site.id, site.state, site.public_range, built, internet=internet)
     _say(f"servers are records with hollow nodes, not machines{choice.reason and ': ' + choice.reason}")
-    return HollowBackend(built_toolchain(site, begin_hollow(site)), control_plane_directory(site))
+    return HollowBackend(built_toolchain(site, begin_hollow(site)), site.control_plane)
 
 
 async def _serve(site: Site, options: argparse.Namespace, tokens: frozenset[str], welcome: str) -> None:

@@ -17,12 +17,12 @@ from sandbox import cluster, conformance_lock, console, daemon, limits, pulumi, 
 from sandbox.backend_choice import AUTO, Choice, decide, look, present, refuse_internet
 from sandbox.built_kubernetes import begin_hollow, refuse_another
 from sandbox.console import Steps
-from sandbox.environment import HOLLOW, MACHINES, STACKS, control_plane_directory
+from sandbox.environment import HOLLOW, MACHINES, STACKS
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.kubernetes import releases, toolchain
 from sandbox.overview import overview
-from sandbox.prepare import Prepared, agree, announce, prepare
+from sandbox.prepare import agree, announce, prepare
 from sandbox.site import Clone, Site
 
 HELP = "create the environment with 'pulumi up'; installs everything that is missing"
@@ -93,7 +93,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     tell_limits(site, choice, arguments.workers, steps)
     unbuilt = any(toolchain.unbuilt(site.cache, components) for components in choice.toolchains)
     agree(choice, unbuilt=unbuilt, question=console.question if sys.stdin.isatty() else None)
-    prepared = prepare(site, steps, choice)
+    built = prepare(site, steps, choice)
     if kind == HOLLOW:
         begin_hollow(site, choice.kubernetes)
     with steps.step("Sandbox cloud") as progress:
@@ -102,7 +102,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         )
     if arguments.internet:
         tell_what_refuses(site, internet.refusing_here(), steps)
-    variables = pulumi.environment(site, prepared.toolchain)
+    variables = pulumi.environment(site, built)
     stack = STACKS[kind]
     stack_settings.ensure(site, stack)
     pulumi.heal(site, variables, stack, steps)
@@ -119,13 +119,17 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     )
     if kind == HOLLOW:
         with takeover.idle(site) as idle:
-            _copy_kubeconfig(site)
+            shutil.copyfile(site.control_plane / "kubeconfig.yaml", site.kubeconfig)
+            site.kubeconfig.chmod(0o600)
             if idle:  # else './dev run' replaces it, and starts it at its end
-                _start_ccm(site, steps)
+                with steps.step("The CCM as a process of this machine"):  # hollow nodes run no Pods
+                    ccm.start(site)
     else:
-        takeover.heal(site, prepared.toolchain, steps.note)
-        conformance_lock.heal(site, prepared.toolchain, steps.note)
-    _await(site, prepared, steps)
+        takeover.heal(site, built, steps.note)
+        conformance_lock.heal(site, built, steps.note)
+    with steps.step("Nodes are Ready and initialised by the CCM") as progress:
+        cluster.await_nodes(site, built, READY_SECONDS, progress)
+    steps.note("\n" + overview(site, built, steps.width))
     return 0
 
 
@@ -193,20 +197,3 @@ def choose(site: Clone, wanted: str) -> Choice:
             f"--backend {wanted}: this clone has an environment with {there}; './dev down' first"
         )
     return decide(there or wanted, look(site))
-
-
-def _copy_kubeconfig(site: Site) -> None:
-    shutil.copyfile(control_plane_directory(site) / "kubeconfig.yaml", site.kubeconfig)
-    site.kubeconfig.chmod(0o600)
-
-
-def _start_ccm(site: Site, steps: Steps) -> None:
-    """The CCM as a process: hollow nodes run no Pods."""
-    with steps.step("The CCM as a process of this machine"):
-        ccm.start(site)
-
-
-def _await(site: Site, prepared: Prepared, steps: Steps) -> None:
-    with steps.step("Nodes are Ready and initialised by the CCM") as progress:
-        cluster.await_nodes(site, prepared.toolchain, READY_SECONDS, progress)
-    steps.note("\n" + overview(site, prepared.toolchain, steps.width))

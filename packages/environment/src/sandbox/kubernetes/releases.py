@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Iterable
 from functools import cache
 
 from sandbox.errors import SandboxError
@@ -27,14 +27,9 @@ def default() -> str:
     return versions()[0]
 
 
-def component(version: str) -> Component:
-    """What builds the programs of one of :func:`versions`."""
-    return KUBERNETES[versions().index(version)]
-
-
 def control_plane(version: str) -> tuple[Component, ...]:
     """What a control plane on loopback of one of :func:`versions` runs, and kubectl."""
-    return (component(version),)
+    return (KUBERNETES[versions().index(version)],)
 
 
 def k3s_name(version: str) -> str:
@@ -54,7 +49,7 @@ def of_k3s(name: str, where: str) -> str:
     for version in versions():
         if name == k3s_name(version):
             return version
-    raise _unknown(where, name, names())
+    raise _unknown(where, name, map(k3s_name, ascending()))
 
 
 def of_channel(channel: str, where: str) -> str:
@@ -75,15 +70,10 @@ def _find(text: str) -> str | None:
     return None
 
 
-def _unknown(where: str, value: str, allowed: Collection[str]) -> SandboxError:
+def _unknown(where: str, value: str, allowed: Iterable[str]) -> SandboxError:
     return SandboxError(f"{where} {value}: the sandbox doesn't have it; allowed: {', '.join(allowed)}")
 
 
 def ascending() -> list[str]:
     """All :func:`versions`, the oldest first."""
     return sorted(versions(), key=lambda version: [*map(int, version.split("."))])
-
-
-def names() -> list[str]:
-    """What k3s names all of them, the oldest first."""
-    return [k3s_name(version) for version in ascending()]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ccmfs_common import host, locks
 from sandbox.errors import SandboxError
-from sandbox.kubernetes.components import COMPONENTS, CONTROL_PLANE, Component, build_command
+from sandbox.kubernetes.components import COMPONENTS, Component, build_command
 from sandbox.kubernetes.estimate import Cost, costs, duration, seconds_left
 from sandbox.kubernetes.go import build_environment, find_go, heap_settings, parallelism
 from sandbox.kubernetes.processes import Progress, require, run
@@ -55,11 +55,6 @@ def find(cache: Path, components: Sequence[Component] = COMPONENTS) -> Toolchain
         if set(components) <= set(built) and directory.is_dir():
             return Toolchain(directory)
     return None
-
-
-def find_control_plane(cache: Path) -> Toolchain | None:
-    """A toolchain with the control plane's programs and kubectl, or None where none has been built."""
-    return find(cache, CONTROL_PLANE)
 
 
 def unbuilt(cache: Path, components: Sequence[Component] = COMPONENTS) -> list[Component]:
