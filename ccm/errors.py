@@ -1,13 +1,4 @@
-"""The roots of every error that the cloud-controller-manager raises on purpose.
-
-CcmError
-├── ConfigurationError      flags, environment variables or files that we can't start with
-├── CloudError …            the cloud said no, or nothing (ccm/cloud/errors.py)
-├── KubernetesError …       the API server said no (ccm/kube/errors.py)
-├── LeaseLost               another replica leads, or may lead (ccm/kube/errors.py)
-└── NodeNotInitialized, RoutesNotReconciled, ServiceNotSynced, …
-an object is not as it should be; it is tried again (ccm/controllers)
-"""
+"""The roots of every error that the cloud-controller-manager raises on purpose."""
 
 from __future__ import annotations
 

@@ -117,13 +117,9 @@ class Trust:
         self._known: dict[tuple[str, ...], tuple[list[int], ssl.SSLContext]] = {}
 
     def context(self, named: str = "") -> ssl.SSLContext:
-        """What new connections trust.
+        """What new connections trust: ``named``, a file or folder, or else what the environment names.
 
-        Args:
-            named: A file or folder to trust in place of what the environment names.
-
-        Raises:
-            OSError: A file that is named is not there, or has no certificate (``ssl.SSLError``).
+        Raises OSError if a file is not there, or has no certificate (``ssl.SSLError``).
         """
         sources = (named,) if named else self._sources()
         try:

@@ -76,19 +76,10 @@ async def serving(
     reuse_port: bool = False,
     limits: Limits | None = None,
 ) -> AsyncGenerator[int]:
-    """Serve while the block runs; yields the port.
+    """Serve while the block runs; yields the port. Raises OSError if the address can't be listened on.
 
-    Args:
-        application: What answers.
-        address: Address or name of the host to listen on; empty, ``0.0.0.0`` and ``::`` mean everywhere, IPv4
-            and IPv6, as in Go.
-        port: 0 for any free one.
-        context: TLS as it is to be for the next connection; None = without TLS.
-        reuse_port: Let other processes listen on the same port.
-        limits: What clients that aren't authenticated may use.
-
-    Raises:
-        OSError: The address can't be listened on.
+    An empty address, ``0.0.0.0`` and ``::`` mean everywhere, IPv4 and IPv6, as in Go; port 0 is any free one.
+    ``context`` is TLS as it is to be for the next connection; None is without TLS.
     """
     chosen = limits or Limits()
     application.middlewares.insert(0, _once)
@@ -176,13 +167,7 @@ def peer_of(address: str) -> str:
 
 
 class _ConnectionLimiter:
-    """Accepts connections, and closes the oldest of the busiest peer when a limit is reached.
-
-    Args:
-        protocols: Makes what speaks HTTP on one connection.
-        context: See :func:`serving`.
-        limits: See :func:`serving`.
-    """
+    """Accepts connections, and closes the oldest of the busiest peer when a limit is reached."""
 
     def __init__(
         self,
@@ -264,11 +249,7 @@ class _ConnectionLimiter:
 
 
 class _Bounded(asyncio.Protocol):
-    """Passes everything on to a protocol, up to so many bytes, and reports when the connection is closed.
-
-    Attributes:
-        closed: Set when it is.
-    """
+    """Passes so many bytes at most on to a protocol; ``closed`` is set when the connection is closed."""
 
     def __init__(self, protocol: asyncio.Protocol, most: int) -> None:
         self.closed = asyncio.Event()

@@ -22,13 +22,7 @@ def print_errors(problems: Iterable[object], code: int = MISUSED) -> int:
 
 
 def reader_has_left(error: OSError) -> bool:
-    """Whether an error means that the other end of our standard output was closed.
-
-    If so, what is still to be printed goes nowhere, so that nothing complains at the end of the process.
-
-    Args:
-        error: What was raised; a broken pipe may also be a connection's.
-    """
+    """Whether the reader of our standard output is gone; what is still to be printed goes nowhere then."""
     if not isinstance(error, BrokenPipeError):
         return False
     output = select.poll()

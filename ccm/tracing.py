@@ -19,15 +19,7 @@ class Span(Protocol):
         ...
 
     def request(self, method: str, template: str, status: int, seconds: float, error: str = "") -> None:
-        """A request of it has just ended.
-
-        Args:
-            method: Of HTTP.
-            template: Its path, with placeholders where ids and names are.
-            status: Of HTTP; 0 if no answer came.
-            seconds: That it took.
-            error: What went wrong, in a word; empty for nothing.
-        """
+        """A request of it has just ended; a ``status`` of 0 is no answer, an empty ``error`` is none."""
         ...
 
 
@@ -35,12 +27,7 @@ class Tracer(Protocol):
     """Makes spans."""
 
     def reconcile(self, queue: str, key: str) -> AbstractContextManager[Span]:
-        """The span of a reconcile, which is :data:`current` while the block runs.
-
-        Args:
-            queue: Name of the controller's queue.
-            key: Of the object.
-        """
+        """The span of the reconcile of a queue's key, which is :data:`current` while the block runs."""
         ...
 
 

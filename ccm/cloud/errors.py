@@ -1,19 +1,5 @@
 """What can go wrong between a controller and a cloud.
 
-::
-
-    CloudError                     anything below; carries notices for the object concerned
-    ├── InstanceNotFound           a successful, complete, authorised answer: it does not exist
-    ├── NotOurs                    another cloud's; leave it alone
-    ├── ImplementedElsewhere       another controller does this; counts as success
-    ├── RetryAfter                 try again after exactly so many seconds
-    ├── CloudUnavailable           no usable response: network, timeout, 5xx, truncated or malformed content
-    ├── CloudBusy                  the resource is locked by other work; a retry will do
-    ├── QuotaExhausted             the request budget is used up
-    ├── AccessDenied               the token is wrong, read-only, or belongs to another project
-    ├── Rejected                   the cloud understood and said no; a retry alone won't help
-    └── Protected                  deletion is forbidden by the resource's own protection
-
 A cloud that can't be opened because of its settings raises :class:`ccm.errors.ConfigurationError`.
 Only :class:`InstanceNotFound` is a proof of absence. Every other error means "not known".
 """

@@ -42,13 +42,7 @@ class MassDeletionBreaker:
     verdict: Verdict = Verdict.DELETE
 
     def evaluate(self, *, total: int, absent: int, now: float) -> Verdict:
-        """Say what may be done.
-
-        Args:
-            total: How many Nodes have a machine of this cloud, as far as their provider IDs say.
-            absent: How many of these machines were not found.
-            now: Seconds of a steady clock.
-        """
+        """Say what may be done about ``absent`` of ``total`` machines; ``now``: seconds of a steady clock."""
         self.verdict = self._evaluate(total, absent, now)
         return self.verdict
 

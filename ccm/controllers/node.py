@@ -116,13 +116,7 @@ class NodeMetrics:
 
 
 class NodeController:
-    """Initializes new Nodes from the cloud, and keeps them current, while its ``run`` runs.
-
-    Args:
-        nodes: All Nodes, kept current by its own task.
-        recorder: Takes Events, for the component :data:`COMPONENT`.
-        queue: Keys are Nodes' names.
-    """
+    """Initializes new Nodes from the cloud, and keeps them current, while its ``run`` runs."""
 
     def __init__(
         self,
@@ -169,10 +163,7 @@ class NodeController:
         return f"the machines could not be listed for {loop_time() - since:.0f} s"
 
     async def reconcile(self, name: str) -> float | None:
-        """Make one Node right.
-
-        Returns:
-            Seconds to wait because the last attempt was refused, or had no effect.
+        """Make one Node right; returns the seconds to wait if the last attempt was refused, or had no effect.
 
         Raises:
             NodeNotInitialized: It could not be initialised.

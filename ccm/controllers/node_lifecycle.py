@@ -127,12 +127,7 @@ class _Suspect:
 
 
 class NodeLifecycleController:
-    """Deletes Nodes whose machine is gone and taints those whose machine is off, while its ``run`` runs.
-
-    Args:
-        nodes: All Nodes, kept current by its own task.
-        recorder: Takes Events, for the component :data:`COMPONENT`.
-    """
+    """Deletes Nodes whose machine is gone and taints those whose machine is off, while its ``run`` runs."""
 
     def __init__(
         self,

@@ -103,11 +103,7 @@ class _Outcome:
 class RouteController:
     """Keeps a route to the Pods of each Node in the cloud's network, while its ``run`` runs.
 
-    Args:
-        nodes: All Nodes, kept current by its own task.
-        recorder: Takes Events, for the component :data:`COMPONENT`.
-        queue: Has one key only.
-        about: The object for Events that concern no single Node.
+    ``about`` is the object for Events that concern no single Node.
     """
 
     def __init__(

@@ -13,12 +13,7 @@ MAX_RETRY_DELAY = 1800.0  # seconds, which the pause grows to by doubling
 
 
 class TokenBucket:
-    """Lets ``rate`` things a second pass, and ``burst`` at once after a pause.
-
-    Args:
-        rate: Tokens that come back each second.
-        burst: Tokens that the bucket holds.
-    """
+    """Lets ``rate`` things a second pass, and ``burst`` at once after a pause."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
@@ -52,12 +47,7 @@ class TokenBucket:
 
 
 class KeyedBuckets:
-    """A :class:`TokenBucket` for each key, full when the key is first seen.
-
-    Args:
-        rate: Tokens that come back each second.
-        burst: Tokens that a bucket holds.
-    """
+    """A :class:`TokenBucket` for each key, full when the key is first seen."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
@@ -79,10 +69,7 @@ class KeyedBuckets:
 class RetryLimiter:
     """client-go's default for failed keys: the longer of an exponential delay by key and one common bucket.
 
-    Args:
-        base: Seconds after the first failure.
-        cap: Most seconds.
-        bucket: Shared by all keys; has none of them wait longer than ``cap`` either.
+    The delay is ``base`` after the first failure; no key waits longer than ``cap``. Both are in seconds.
     """
 
     def __init__(self, base: float = 0.005, cap: float = 1000.0, bucket: TokenBucket | None = None) -> None:
@@ -159,16 +146,10 @@ def next_retry(pause: float, first: float = FIRST_RETRY, longest: float = MAX_RE
 
 
 class Backoff:
-    """Pauses between failed attempts at one thing: jittered, growing from ``base`` to ``cap``, healing with
-    time.
+    """Pauses between failed attempts: jittered, growing from ``base`` to ``cap``. All times are in seconds.
 
     client-go's reflector: 0.8 s to 30 s, doubled, each pause stretched by up to as much again, and back to
     the start when the last failure is two minutes ago.
-
-    Args:
-        base: Seconds of the first pause, without jitter.
-        cap: Seconds of the longest pause, without jitter.
-        reset_after: Seconds without a failure after which the next is taken for the first.
     """
 
     def __init__(self, base: float = 0.8, cap: float = 30.0, reset_after: float = 120.0) -> None:
@@ -179,12 +160,7 @@ class Backoff:
         self._last: float | None = None
 
     def next(self, now: float, random: float) -> float:
-        """The seconds to pause now.
-
-        Args:
-            now: Time of this failure.
-            random: In [0, 1), stretches the pause.
-        """
+        """The seconds to pause after a failure at ``now``; ``random`` in [0, 1) stretches the pause."""
         if self._last is not None and now - self._last > self._reset_after:
             self._attempts = 0
         self._last = now

@@ -65,11 +65,7 @@ class _Status(_Wire, frozen=True):
 
 
 def decode_one(data: bytes, kind: type[T]) -> T:
-    """One object.
-
-    Raises:
-        Unreadable: This isn't an object of that kind.
-    """
+    """One object. Raises Unreadable if the text isn't an object of that kind."""
     try:
         return decode(data, kind)
     except msgspec.DecodeError as error:
@@ -150,11 +146,7 @@ def metadata_of(item: Any) -> ObjectMeta:
 
 
 def _undecodable(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta:
-    """Which object it is that can't be decoded.
-
-    Raises:
-        Unreadable: The object can't be identified, so it would look as if it were gone.
-    """
+    """The identity of an undecodable object. Raises Unreadable: without one, it would seem deleted."""
     try:
         found = decode(raw, _Identified).metadata
     except msgspec.DecodeError:
@@ -172,11 +164,7 @@ def _bad_answer(what: str) -> Unreadable:
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines, wherever its chunks end.
-
-    Args:
-        longest: Bytes of a line.
-    """
+    """Cuts a stream of bytes into lines of at most ``longest`` bytes, wherever its chunks end."""
 
     def __init__(self, longest: int) -> None:
         self._parts: list[bytes] = []
@@ -184,11 +172,7 @@ class LineSplitter:
         self._length = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that this chunk completes, without their ends; empty ones are left out.
-
-        Raises:
-            AnswerTooLarge: A line is longer than it may be.
-        """
+        """The lines that this chunk completes, without their ends and empty ones. Raises AnswerTooLarge."""
         *complete, rest = chunk.split(b"\n")
         for piece in complete:
             self._parts.append(piece)

@@ -1,20 +1,4 @@
-"""What the API server answers when it does not do what we asked, one class for each case that we treat apart.
-
-KubernetesError             any answer that isn't a success
-├── Unauthorized            401  our token is missing, wrong or expired
-├── Forbidden               403  our role lacks a permission, or admission refused
-├── NotFound                404
-├── Conflict                409  a resourceVersion or precondition does not hold any more
-│   └── AlreadyExists       409  with that reason: create met an object of this name
-├── Gone                    410  the resourceVersion or the continue token is too old: list again
-├── Invalid                 422  the object breaks a rule of its type
-├── TooManyRequests         429  wait ``retry_after`` seconds
-├── ServerError             5xx
-├── AnswerTooLarge          we read no further; the server is well
-├── Unreadable              a success, or a line of a watch, that can't be decoded
-└── ConnectionFailed        no (complete) answer at all: refused, reset, timed out, TLS; status 0
-LeaseLost                   this process is not the leader any more
-"""
+"""What the API server answers when it does not do what we asked: a class for each case with a reaction."""
 
 # Names are those that people know from the API, without an Error suffix.
 
@@ -94,12 +78,7 @@ class Unreadable(KubernetesError):
 
 
 class LeaseLost(CcmError):
-    """This process does not lead any more and must stop all work at once.
-
-    Attributes:
-        lease: As ``namespace/name``.
-        identity: Of this replica in it.
-    """
+    """This process does not lead any more and must stop all work at once."""
 
     def __init__(self, lease: str, identity: str) -> None:
         self.lease = lease

@@ -50,27 +50,15 @@ class Recorder(Protocol):
     def event(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
         """Report that something happened to an object; never waits, never raises.
 
-        Args:
-            reference: The object.
-            type: Normal or Warning.
-            reason: One word in CamelCase.
-            message: A sentence for people; cut at 1024 bytes, as the API server wants it.
+        ``reason`` is one word in CamelCase; ``message`` is cut at 1024 bytes, as the API server wants it.
         """
         ...
 
 
 class EventRecorder:
-    """Records events for one component.
+    """Records Events for one component.
 
-    Args:
-        transport: Where events go.
-        component: The component that reports.
-        host: The node or Pod on which we run; may be empty.
-        now: Wall clock.
-        redact: Takes secrets out of messages.
-
-    Attributes:
-        outbox: The queue, shared by the recorders that ``for_component`` made of this one; its ``run`` sends.
+    ``redact`` takes secrets out of messages. Recorders that ``for_component`` makes share one ``outbox``.
     """
 
     def __init__(
@@ -164,9 +152,10 @@ class Outbox:
         if correlated is None:
             log.debug("event_muted", reason=note.reason, object=note.reference.name)
             return
-        sent = self._sent.get(correlated.key)
-        if sent is None or not await self._count_up(sent, correlated.note):
-            remember(self._sent, correlated.key, await self._create(correlated.note))
+        note, key = correlated
+        sent = self._sent.get(key)
+        if sent is None or not await self._count_up(sent, note):
+            remember(self._sent, key, await self._create(note))
 
     async def _create(self, note: Note) -> _Sent:
         # Names are made of the time; two events of one moment must not share one.
@@ -256,19 +245,6 @@ class Note:
         return (self.component, self.reference.kind, self.reference.uid, self.reference.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Correlated:
-    """A note to send.
-
-    Attributes:
-        note: Maybe with another message than was reported.
-        key: Notes with equal keys are one Event with a count.
-    """
-
-    note: Note
-    key: Hashable
-
-
 @dataclass(slots=True)
 class _Similar:
     since: float
@@ -283,10 +259,10 @@ class Correlator:
         self._similar: OrderedDict[Hashable, _Similar] = OrderedDict()
         self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
 
-    def correlate(self, note: Note, now: float) -> Correlated | None:
-        """The note as it should be sent; None if its object is muted.
+    def correlate(self, note: Note, now: float) -> tuple[Note, Hashable] | None:
+        """The note as it should be sent, and its Event's key; None if its object is muted.
 
-        ``now`` is in monotonic seconds.
+        Notes with equal keys are one Event with a count. ``now`` is in monotonic seconds.
         """
         bucket = self._buckets.get(note.about) or remember(
             self._buckets, note.about, TokenBucket(_RATE, _BURST)
@@ -300,9 +276,9 @@ class Correlator:
         message = hashlib.blake2b(note.message.encode(), digest_size=16).digest()
         if message in similar.messages or len(similar.messages) < _SIMILAR_MESSAGES:
             similar.messages.add(message)
-            return Correlated(note, (subject, message))
+            return note, (subject, message)
         folded = replace(note, message=f"(combined from similar events): {note.message}")
-        return Correlated(folded, (subject, None))
+        return folded, (subject, None)
 
 
 def remember(memory: OrderedDict[Hashable, V], key: Hashable, value: V, *, most: int = _REMEMBERED) -> V:

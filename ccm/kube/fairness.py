@@ -51,11 +51,7 @@ class FairQueue(Generic[T]):
 
 
 class FairSemaphore:
-    """Lets so many work at once; of those who wait, a :class:`FairQueue` says who is next.
-
-    Args:
-        places: How many, at least one.
-    """
+    """Lets ``places`` callers work at once, at least one; a :class:`FairQueue` decides which is next."""
 
     def __init__(self, places: int) -> None:
         self._free = max(1, places)

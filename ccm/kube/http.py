@@ -49,13 +49,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request as it went, for metrics.
+    """One request as it went, for metrics; all times are in seconds.
 
-    Attributes:
-        status: HTTP status code, or ``<error>`` when none came.
-        seconds: Until the answer's head was there.
-        waited: Seconds before that, for our own limit.
-        retry: Whether the same request had been refused before.
+    ``status`` is the HTTP status code, or ``<error>``. ``seconds`` ends with the head of the answer;
+    ``waited`` is what our own limit took before that. ``retry``: the same request had been refused before.
     """
 
     host: str
@@ -68,12 +65,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """How large a request and its answer were, for metrics. Watches, which have no end, are left out.
-
-    Attributes:
-        sent: Bytes of the request's body.
-        received: Bytes of the answer's.
-    """
+    """Bytes of a request's body and of its answer's, for metrics. Watches, which have no end, don't count."""
 
     host: str
     verb: str
@@ -85,11 +77,7 @@ Observer = Callable[[Call | Transfer], None]
 
 
 class Connection(Protocol):
-    """Sends requests with our credentials.
-
-    Attributes:
-        version: How often the credentials, or what we trust, have changed.
-    """
+    """Sends requests with our credentials. ``version`` counts the changes of these and of what we trust."""
 
     version: int
 
@@ -98,11 +86,7 @@ class Connection(Protocol):
         ...
 
     async def renew(self, refused: int) -> bool:
-        """Read the credentials, and what we trust, again; whether they are others by now.
-
-        Args:
-            refused: The version that the server refused, or with which we refused the server.
-        """
+        """Read all of that again, after ``refused`` was of no use; whether the version is another by now."""
         ...
 
     async def close(self) -> None:
@@ -111,15 +95,7 @@ class Connection(Protocol):
 
 
 class HttpTransport:
-    """A ``Transport`` over HTTP.
-
-    Args:
-        connection: Sends requests.
-        host: The server's name, for metrics.
-        limiter: At most so many requests a second; None leaves that to the server's own flow control.
-        observe: Learns of each request.
-        grace: Seconds that a watch may stay silent after it should have ended.
-    """
+    """A ``Transport`` over HTTP, whose requests ``limiter`` may delay; ``host`` is for metrics."""
 
     def __init__(
         self,
@@ -145,13 +121,11 @@ class HttpTransport:
         return HttpTransport(self._connection, host=self._host, observe=self._observe, grace=self._grace)
 
     async def get(self, path: str, kind: type[T]) -> T:
-        """One object; see ``Transport``."""
         return decode_one(await self._read("GET", path), kind)
 
     async def list_pages(
         self, path: str, kind: type[T], *, limit: int = 500, name: str = ""
     ) -> AsyncGenerator[Page[T], None]:
-        """All objects of a collection, page by page; see ``Transport``."""
         query = {"limit": str(limit)}
         if name:
             query["fieldSelector"] = f"metadata.name={name}"
@@ -170,7 +144,6 @@ class HttpTransport:
     async def watch(
         self, path: str, kind: type[T], resource_version: str, *, timeout: float
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes of a collection; see ``Transport``."""
         query = {
             "watch": "true",
             "resourceVersion": resource_version,
@@ -189,19 +162,15 @@ class HttpTransport:
     async def patch(
         self, path: str, body: Body, kind: type[T], *, content_type: PatchType = MERGE_PATCH
     ) -> T:
-        """Change an object; see ``Transport``."""
         return decode_one(await self._read("PATCH", path, body=body, content_type=content_type), kind)
 
     async def create(self, path: str, body: Body, kind: type[T]) -> T:
-        """Create an object; see ``Transport``."""
         return decode_one(await self._read("POST", path, body=body), kind)
 
     async def update(self, path: str, body: Body, kind: type[T]) -> T:
-        """Replace an object; see ``Transport``."""
         return decode_one(await self._read("PUT", path, body=body), kind)
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:
-        """Delete an object; see ``Transport``."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid is not None:
             options["preconditions"] = {"uid": uid}

@@ -47,18 +47,9 @@ log = structlog.stdlib.get_logger(__name__)
 class Informer(Generic[T]):
     """A local, always current copy of one collection.
 
-    Args:
-        path: The collection, like ``/api/v1/nodes``.
-        kind: The struct of its objects.
-        resync: Seconds after which handlers are called for every unchanged object; 0 for never.
-        backoff: Pauses after failures.
-        random: Numbers in [0, 1).
-        transform: Applied to each object before it is stored, as in client-go. May drop fields that nothing
-            reads, but not the name, namespace, UID and resource version.
-
-    Attributes:
-        synced: Set once the first complete list is in.
-        last_error: Text of the last error with which a list or a watch ended; empty before the first.
+    Every ``resync`` seconds, handlers are called for all unchanged objects; 0 is never. ``transform`` is
+    applied before an object is stored, as in client-go; it keeps name, namespace, UID and resource version.
+    ``synced`` is set with the first complete list; ``last_error`` is why a list or a watch ended last.
     """
 
     def __init__(

@@ -57,12 +57,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class LeaseObserver:
-    """What is called for metrics.
-
-    Attributes:
-        leading: Whether we lead changed to this.
-        slow_path: A renewal read the Lease again.
-    """
+    """Called for metrics; ``slow_path`` when a renewal reads the Lease again."""
 
     leading: Callable[[bool], None]
     slow_path: Callable[[], None]
@@ -71,16 +66,8 @@ class LeaseObserver:
 class LeaderElector:
     """Holds a Lease while some work runs.
 
-    Args:
-        identity: Of this replica; unique among all replicas and all restarts.
-        namespace: Of the Lease.
-        name: Of the Lease.
-        times: See ``LeaseTimes``.
-        recorder: Gets the events "became leader" and "stopped leading".
-        observer: Learns of leadership.
-        clock: Monotonic seconds, best of a clock that goes on while the machine sleeps; default: the loop's.
-        now: Wall clock, only for the times that people read in the Lease.
-        random: Numbers in [0, 1).
+    ``identity`` is unique among all replicas and all restarts. ``clock`` gives monotonic seconds, best of a
+    clock that goes on while the machine sleeps; ``now`` is only for the times that people read in the Lease.
     """
 
     def __init__(

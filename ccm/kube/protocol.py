@@ -66,34 +66,20 @@ class Transport(Protocol):
     def list_pages(
         self, path: str, kind: type[T], *, limit: int = 500, name: str = ""
     ) -> AsyncGenerator[Page[T], None]:
-        """All objects of a collection, page by page, as of one moment.
+        """All objects of a collection, page by page, as of one moment; or only those called ``name``.
 
-        Args:
-            path: The collection, like ``/api/v1/nodes``.
-            kind: The struct of one item.
-            limit: Objects in a page.
-            name: Only objects of this name. That needs the right to list and none to get.
-
-        Raises:
-            Gone: The list took so long that the server forgot that moment; start again.
-            AnswerTooLarge: A page is; start again with a smaller limit.
+        That needs the right to list and none to get. Raises Gone if the server forgot that moment (start
+        again), AnswerTooLarge if a page is too large (start again with a smaller ``limit``).
         """
         ...
 
     def watch(
         self, path: str, kind: type[T], resource_version: str, *, timeout: float
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes of a collection since a resource version. Ends without an error when the server ends it.
+        """Changes of a collection since a resource version. The server ends it after ``timeout`` seconds.
 
-        Args:
-            path: The collection.
-            kind: The struct of one object.
-            resource_version: From a list or an earlier event.
-            timeout: Seconds after which the server is asked to end it.
-
-        Raises:
-            Gone: The server does not remember the resource version; list again.
-            ConnectionFailed: The connection broke, or was silent for longer than ``timeout`` and some grace.
+        Raises Gone if the server forgot the resource version (list again), ConnectionFailed if the connection
+        broke or was silent for longer than ``timeout`` and some grace.
         """
         ...
 
@@ -112,13 +98,5 @@ class Transport(Protocol):
         ...
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:
-        """Delete an object.
-
-        Args:
-            path: The object.
-            uid: Refuse (Conflict) when the object of this name was replaced by another node.
-
-        Raises:
-            NotFound: It is gone already.
-        """
+        """Delete an object. Raises Conflict if its UID isn't ``uid``, NotFound if it is gone already."""
         ...

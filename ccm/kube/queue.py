@@ -27,15 +27,7 @@ from ccm.tracing import Tracer
 
 @dataclass(frozen=True, slots=True)
 class QueueObserver:
-    """What is called when something happens to a queue, for metrics. Times are the event loop's seconds.
-
-    Attributes:
-        depth: The number of waiting keys changed to this one.
-        added: A key joined the waiting ones.
-        started: A worker took a key that had waited for so long.
-        finished: A worker is done with a key after so long.
-        retried: A key was added after a failure.
-    """
+    """Called when something happens to a queue, for metrics. Times are the event loop's seconds."""
 
     depth: Callable[[int], None]
     added: Callable[[], None]
@@ -44,20 +36,11 @@ class QueueObserver:
     retried: Callable[[], None]
 
 
-def _one_group(_key: str) -> str:
-    return ""
-
-
 class WorkQueue:
     """Keys to work on. All methods belong to one event loop; only ``get`` waits.
 
-    Args:
-        name: For logs and metrics.
-        limiter: How long a failed key waits.
-        observer: Learns of every change.
-        tracer: Makes a span of each reconcile of a key.
-        group: Whose a key is: those of several groups take turns, see :class:`~ccm.kube.fairness.FairQueue`.
-        max_per_group: How many keys of one group may be processed at once; 0 = any number.
+    Keys of several groups take turns, see :class:`~ccm.kube.fairness.FairQueue`; at most ``max_per_group``
+    keys of one group are processed at once, 0 is any number.
     """
 
     def __init__(
@@ -67,7 +50,7 @@ class WorkQueue:
         limiter: RetryLimiter | None = None,
         observer: QueueObserver | None = None,
         tracer: Tracer | None = None,
-        group: Callable[[str], str] = _one_group,
+        group: Callable[[str], str] = lambda _key: "",
         max_per_group: int = 0,
     ) -> None:
         self.name = name

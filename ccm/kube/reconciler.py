@@ -24,13 +24,7 @@ Reconcile = Callable[[str], Awaitable[float | None]]
 
 
 async def run_workers(queue: WorkQueue, reconcile: Reconcile, workers: int = 1) -> None:
-    """Work on the queue until cancelled.
-
-    Args:
-        queue: Where keys come from; its name is in the logs.
-        reconcile: Makes one key right. Never runs twice at once for the same key.
-        workers: How many keys at once.
-    """
+    """Work on the queue with so many workers until cancelled; never on one key twice at once."""
     if queue.tracer is not None:
         reconcile = _traced(queue.tracer, queue.name, reconcile)
     async with asyncio.TaskGroup() as group:

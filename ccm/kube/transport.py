@@ -78,17 +78,10 @@ class KubernetesTransport(HttpTransport):
         observe: Observer = lambda _: None,
         grace: float = 15.0,
     ) -> KubernetesTransport:
-        """Read the configuration. Nothing is sent yet.
+        """Read the configuration; nothing is sent yet.
 
-        Args:
-            environment: With the API server's address, in a Pod.
-            kubeconfig: A file; empty (and no master) for the service account of our Pod.
-            master: URL that wins over the configuration's.
-            user_agent: Of our requests.
-            service_account: Directory of token and CA, in a Pod.
-            limiter: At most so many requests a second.
-            observe: Learns of each request.
-            grace: Seconds that a watch may stay silent after it should have ended.
+        Without a kubeconfig and a ``master`` (the server's URL, which takes precedence), it is that of the
+        Pod's service account. ``grace``: seconds that a watch may stay silent after it should have ended.
 
         Raises:
             ConfigurationError: The configuration can't be read or names nothing to connect to.

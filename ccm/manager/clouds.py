@@ -41,13 +41,7 @@ def open_cloud(
     registry: CollectorRegistry,
     own: Mapping[str, Factory] = MappingProxyType({}),
 ) -> Cloud:
-    """Open a cloud by name.
-
-    Args:
-        name: The value of ``--cloud-provider``.
-        environment: Variables.
-        registry: Where the cloud's metrics are registered.
-        own: Factories of the program that runs the manager, by name. They take precedence.
+    """Open a cloud by name; factories of the program that runs the manager (``own``) take precedence.
 
     Raises:
         ConfigurationError: There is no such cloud, or its settings are wrong.
@@ -77,16 +71,7 @@ def open_chosen(
     own: Mapping[str, Factory] = MappingProxyType({}),
     dry_run: bool = False,
 ) -> Cloud | None:
-    """Open the cloud that the flags name; None if that is not possible.
-
-    Args:
-        flags: The command line.
-        environment: Variables.
-        registry: Where the cloud's metrics are registered.
-        problems: What is wrong is added here.
-        own: Factories of the program that runs the manager, as :func:`open_cloud` takes them.
-        dry_run: The cloud is only asked what it would do.
-    """
+    """Open the cloud that the flags name; None if that is not possible, for what is added to ``problems``."""
     if not flags["cloud-provider"]:
         return None
     # A cloud knows no flags; flags that concern it become variables.

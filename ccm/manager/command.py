@@ -58,11 +58,8 @@ def main(
 
     A cloud-controller-manager of your own calls this with its cloud; docs/tutorial builds one.
 
-    Args:
-        arguments: The command line without the command's name; this process' by default.
-        environment: Variables; this process' by default.
-        clouds: Factories of your clouds, by the value of ``--cloud-provider`` that selects them. They take
-            precedence over the clouds that are installed. See :mod:`ccm.manager.clouds` for their arguments.
+    ``clouds`` are factories of your clouds, by the value of ``--cloud-provider`` that selects them. They take
+    precedence over the clouds that are installed. See :mod:`ccm.manager.clouds` for their arguments.
     """
     environment = os.environ if environment is None else environment
     flags = parse_flags(FLAGS, sys.argv[1:] if arguments is None else arguments)

@@ -45,12 +45,7 @@ class Controller(Protocol):
 
 @dataclass(slots=True)
 class ControllerContext:
-    """What controllers are built from. Collections that two of them read are watched once.
-
-    Attributes:
-        random: Numbers in [0, 1).
-        informers: What must run besides the controllers.
-    """
+    """What controllers are built from. Collections that two of them read are watched once."""
 
     cloud: Cloud
     transport: Transport
@@ -103,11 +98,7 @@ def lifecycle_options(options: Options) -> node_lifecycle.NodeLifecycleOptions:
 
 
 def route_options(options: Options) -> RouteOptions:
-    """What the flags say to the route controller.
-
-    Raises:
-        ConfigurationError: --cluster-cidr or --additional-route-cidrs is wrong.
-    """
+    """What the flags say to the route controller. Raises ConfigurationError if a range is wrong."""
     flags = options.flags
     return RouteOptions(
         cluster_cidrs=parse_cluster_cidrs(flags["cluster-cidr"]),
@@ -189,13 +180,7 @@ def build_route(context: ControllerContext) -> route_controller.RouteController 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the table.
-
-    Attributes:
-        name: Of the controller, in ``--controllers`` and in health checks.
-        metric: Its name in ``running_managed_controllers``.
-        build: Makes it; None if the cloud lacks what it needs.
-    """
+    """One line of the table; ``metric`` is the controller's name in ``running_managed_controllers``."""
 
     name: str
     metric: str

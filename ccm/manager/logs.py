@@ -32,9 +32,7 @@ EventDict = MutableMapping[str, Any]
 class Redactor:
     """Removes secrets from all logs and Events, as a last line of defence.
 
-    Args:
-        secrets: Texts that must never appear.
-        files: Have such texts; read again when they change. What they had before stays a secret.
+    ``files`` are read again when they change; what they had before stays a secret.
     """
 
     def __init__(self, secrets: Iterable[str] = (), files: Iterable[Path] = ()) -> None:

@@ -39,16 +39,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Manager:
-    """One run of the cloud-controller-manager.
-
-    Args:
-        options: The flags.
-        cloud: Opened, not started.
-        identity: Of this replica in the lease; unique.
-        clock: For the lease; None for the event loop's.
-        table: Which controllers there are.
-        redact: Takes secrets out of the messages of Events.
-    """
+    """One run of the cloud-controller-manager, with a cloud that is opened and not started."""
 
     def __init__(
         self,

@@ -26,15 +26,7 @@ MANAGER = "cloud-controller-manager"
 
 
 class Metrics:
-    """Metrics of this process on one registry.
-
-    Args:
-        version: Of this program.
-        tracer: For the queues that are measured here; None for no traces.
-
-    Attributes:
-        requests: What transports report to.
-    """
+    """Metrics of this process on one registry; transports report to ``requests``."""
 
     def __init__(self, version: str, tracer: Tracer | None = None) -> None:
         self._tracer = tracer
@@ -73,12 +65,7 @@ class Metrics:
         build.labels(f"v{version}", machine, platform.python_version()).set(1)
 
     def queue(self, name: str, limiter: RetryLimiter | None = None) -> WorkQueue:
-        """A work queue that is measured under this name.
-
-        Args:
-            name: The label's value.
-            limiter: How long failed keys wait; client-go's default if not given.
-        """
+        """A work queue that is measured under this name; by default, failed keys wait as client-go's."""
         queue = WorkQueue(name, limiter=limiter, observer=self._queues.observer(name), tracer=self._tracer)
         self._queues.watched[name] = queue.ages
         return queue

@@ -35,11 +35,7 @@ class OpenTelemetry:
 
     @classmethod
     def sending(cls, environment: Mapping[str, str]) -> OpenTelemetry:
-        """One that sends to where OpenTelemetry's variables of this process say.
-
-        Args:
-            environment: The same variables: whether they name the service.
-        """
+        """One that sends to where OpenTelemetry's variables of this process, the ``environment``, say."""
         named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get(
             "OTEL_RESOURCE_ATTRIBUTES", ""
         )

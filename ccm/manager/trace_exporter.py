@@ -27,12 +27,7 @@ class Exporter(Tracer, Protocol):
 
 
 def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Exporter | None:
-    """The exporter of traces; None if they are off, or can't be sent.
-
-    Args:
-        environment: Variables of this process; OpenTelemetry reads more of them by itself.
-        problems: What is wrong is appended.
-    """
+    """The exporter of traces; None if they are off, or can't be sent: then ``problems`` says why."""
     endpoint = next((name for name in _ENDPOINTS if environment.get(name, "").strip()), None)
     disabled = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if endpoint is None or disabled or environment.get("OTEL_TRACES_EXPORTER", "").strip() == "none":

@@ -21,11 +21,7 @@ SCHEME = "fake://"
 
 
 class Script:
-    """What happens at calls, by the call's name, in order.
-
-    Attributes:
-        calls: Every call so far: (name, subject).
-    """
+    """What happens at calls, by the call's name, in order; ``calls`` has (name, subject) of each so far."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -106,7 +102,6 @@ class FakeInstances:
         self.by_id[provider_id] = replace(self.by_id[provider_id], shut_down=off)
 
     def owns(self, provider_id: str) -> bool:
-        """See :meth:`ccm.cloud.Instances.owns`."""
         return provider_id.startswith(self.scheme)
 
     async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
@@ -121,7 +116,6 @@ class FakeInstances:
     async def list(
         self, nodes: Sequence[NodeView], *, accepted_age: float
     ) -> Mapping[str, Instance | CloudError]:
-        """See :meth:`ccm.cloud.Instances.list`."""
         del accepted_age
         async with self.script.call("list", ",".join(node.name for node in nodes)):
             return {node.name: self._look_up(node) for node in nodes}
@@ -147,17 +141,14 @@ class FakeLoadBalancers:
         self.services: dict[str, ServiceView] = {}
 
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
-        """See :meth:`ccm.cloud.LoadBalancers.find`."""
         async with self.script.call("find", service.key):
             return LoadBalancerResult(self.ingress) if service.uid in self.targets else None
 
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
-        """See :meth:`ccm.cloud.LoadBalancers.plan`."""
         async with self.script.call("plan", service.key):
             return self._steps(service, nodes)
 
     async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
-        """See :meth:`ccm.cloud.LoadBalancers.ensure`."""
         async with self.script.call("ensure", service.key):
             steps = self._steps(service, nodes)
             self.targets[service.uid] = tuple(sorted(node.name for node in nodes))
@@ -165,14 +156,12 @@ class FakeLoadBalancers:
             return LoadBalancerResult(self.ingress, steps=tuple(steps))
 
     async def delete(self, service: ServiceView) -> LoadBalancerResult:
-        """See :meth:`ccm.cloud.LoadBalancers.delete`."""
         async with self.script.call("delete-load-balancer", service.key):
             self.services.pop(service.uid, None)
             existed = self.targets.pop(service.uid, None) is not None
             return LoadBalancerResult((), steps=("delete",) if existed else ())
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
-        """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
         async with self.script.call("orphans", ""):
             lost = [service for uid, service in self.services.items() if uid not in services]
             return [
@@ -188,11 +177,7 @@ class FakeLoadBalancers:
 
 
 class FakeRoutes:
-    """Routes in memory. Calls: ``list-routes``, ``create-route``, ``delete-route``.
-
-    Attributes:
-        table: The network as it is; tests set it as they like.
-    """
+    """Routes in memory, in ``table``. Calls: ``list-routes``, ``create-route``, ``delete-route``."""
 
     def __init__(self, script: Script, scheme: str = SCHEME) -> None:
         self.script = script
@@ -205,7 +190,6 @@ class FakeRoutes:
         self.table = replace(self.table, machines=machines)
 
     def owns(self, provider_id: str) -> bool:
-        """See :meth:`ccm.cloud.Routes.owns`."""
         return provider_id.startswith(self.scheme)
 
     def normalized(self, provider_id: str) -> str:
@@ -214,7 +198,6 @@ class FakeRoutes:
         return f"{scheme}{slash}{number.lstrip('0')}" if number.isdigit() else provider_id
 
     async def list(self, *, accepted_age: float) -> RouteTable:
-        """See :meth:`ccm.cloud.Routes.list`."""
         del accepted_age
         async with self.script.call("list-routes", ""):
             return self.table
@@ -231,7 +214,6 @@ class FakeRoutes:
             self.table = replace(self.table, routes=(*self.table.routes, route))
 
     async def delete(self, route: Route) -> None:
-        """See :meth:`ccm.cloud.Routes.delete`."""
         async with self.script.call("delete-route", route.destination):
             self.table = replace(
                 self.table, routes=tuple(other for other in self.table.routes if other != route)
@@ -261,14 +243,11 @@ class FakeCloud:
         return cloud
 
     async def start(self) -> None:
-        """See :meth:`ccm.cloud.Cloud.start`."""
         async with self.script.call("start", self.name):
             self.started = True
 
     async def close(self) -> None:
-        """See :meth:`ccm.cloud.Cloud.close`."""
         self.started = False
 
     def healthy(self) -> str | None:
-        """See :meth:`ccm.cloud.Cloud.healthy`."""
         return self.problem

@@ -82,9 +82,7 @@ class _Watcher:
 class MemoryTransport:
     """A ``Transport`` onto objects in memory.
 
-    Attributes:
-        requests: All requests so far, in order. Clear it at will.
-        latency: Seconds that each request takes before it has its effect.
+    ``requests`` are all so far, in order; ``latency`` is the seconds that one takes before it has its effect.
     """
 
     def __init__(self) -> None:
@@ -101,12 +99,7 @@ class MemoryTransport:
     # For tests: what people and other components do to the cluster.
 
     def put(self, path: str, item: object) -> Object:
-        """Create or replace an object at once, whatever it was, and return it as stored.
-
-        Args:
-            path: Its collection, like ``/api/v1/nodes`` or ``/api/v1/namespaces/shop/services``.
-            item: A struct of ``objects``, or its JSON form.
-        """
+        """Create or replace an object in a collection at once, whatever it was, and return it as stored."""
         body: Object = copy.deepcopy(cast("Object", item)) if isinstance(item, dict) else to_wire(item)
         resource = parse(path).named(str(body.get("metadata", {}).get("name", "")))
         old = self._objects.get(resource)
@@ -138,15 +131,7 @@ class MemoryTransport:
         times: int = 1,
         after: bool = False,
     ) -> None:
-        """Have the next requests fail.
-
-        Args:
-            error: What they raise.
-            verb: Only requests of this verb.
-            prefix: Only requests to paths that begin so.
-            times: How many.
-            after: Whether they have their effect all the same.
-        """
+        """Have the next requests of a verb, to paths with a prefix, fail; ``after``: with their effect."""
         self._faults.append(_Fault(verb, prefix, error, times, after))
 
     def answer(self, path: str, function: Callable[[Object], Object]) -> None:
@@ -178,7 +163,6 @@ class MemoryTransport:
     # What a Transport offers.
 
     async def get(self, path: str, kind: type[T]) -> T:
-        """One object; see ``Transport``."""
         fault = await self._begin("get", path)
         item = self._find(parse(path))
         return self._end(fault, item, kind)
@@ -208,7 +192,6 @@ class MemoryTransport:
     async def watch(
         self, path: str, kind: type[T], resource_version: str, *, timeout: float
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes of a collection; see ``Transport``."""
         fault = await self._begin("watch", path)
         if fault is not None:
             raise fault.error
@@ -235,7 +218,6 @@ class MemoryTransport:
     async def patch(
         self, path: str, body: Body, kind: type[T], *, content_type: PatchType = MERGE_PATCH
     ) -> T:
-        """Change an object; see ``Transport``."""
         fault = await self._begin("patch", path, body)
         resource = parse(path)
         old = self._find(resource)
@@ -246,7 +228,6 @@ class MemoryTransport:
         return self._end(fault, self._change(resource, old, new), kind)
 
     async def create(self, path: str, body: Body, kind: type[T]) -> T:
-        """Create an object; see ``Transport``."""
         fault = await self._begin("create", path, body)
         item = copy.deepcopy(dict(cast("Object", body)))
         if path in self._answers:
@@ -260,7 +241,6 @@ class MemoryTransport:
         return self._end(fault, self._insert(resource, item), kind)
 
     async def update(self, path: str, body: Body, kind: type[T]) -> T:
-        """Replace an object; see ``Transport``."""
         fault = await self._begin("update", path, body)
         resource = parse(path)
         old = self._find(resource)
@@ -269,7 +249,6 @@ class MemoryTransport:
         return self._end(fault, self._change(resource, old, new), kind)
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:
-        """Delete an object; see ``Transport``."""
         fault = await self._begin("delete", path)
         resource = parse(path)
         item = self._find(resource)

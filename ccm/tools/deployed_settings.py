@@ -23,89 +23,74 @@ Source = tuple[str, str]
 """A Secret or ConfigMap: ``secrets`` or ``configmaps``, and its name."""
 
 
-class KeyReference(Part, frozen=True):
-    """A key of a Secret or ConfigMap; without a key, all of it."""
-
+# These have the fields of k8s.io/api/core/v1 and apps/v1 that settings come from.
+class _KeyReference(Part, frozen=True):
     name: str = ""
     key: str = ""
 
 
-class ValueFrom(Part, frozen=True):
+class _ValueFrom(Part, frozen=True):
     """Where a variable's value comes from; other origins are known to the Pod only."""
 
-    secret_key_ref: KeyReference | None = None
-    config_map_key_ref: KeyReference | None = None
+    secret_key_ref: _KeyReference | None = None
+    config_map_key_ref: _KeyReference | None = None
 
 
-class Variable(Part, frozen=True):
-    """One variable of a container."""
-
+class _Variable(Part, frozen=True):
     name: str = ""
     value: str = ""
-    value_from: ValueFrom | None = None
+    value_from: _ValueFrom | None = None
 
 
-class AllOf(Part, frozen=True):
-    """Variables from all of a Secret or ConfigMap."""
-
+class _AllOf(Part, frozen=True):
     prefix: str = ""
-    secret_ref: KeyReference | None = None
-    config_map_ref: KeyReference | None = None
+    secret_ref: _KeyReference | None = None
+    config_map_ref: _KeyReference | None = None
 
 
-class Mount(Part, frozen=True):
-    """Where a container has a volume."""
-
+class _Mount(Part, frozen=True):
     name: str = ""
     mount_path: str = ""
     sub_path: str = ""
 
 
-class File(Part, frozen=True):
-    """Which file a key becomes."""
-
+class _File(Part, frozen=True):
     key: str = ""
     path: str = ""
 
 
-class Files(Part, frozen=True):
+class _Files(Part, frozen=True):
     """A Secret or ConfigMap as files; each names it in a field of its own."""
 
     secret_name: str = ""
     name: str = ""
-    items: tuple[File, ...] = ()
+    items: tuple[_File, ...] = ()
 
 
-class Projection(Part, frozen=True):
-    """Files of one origin."""
-
-    secret: Files | None = None
-    config_map: Files | None = None
+class _Projection(Part, frozen=True):
+    secret: _Files | None = None
+    config_map: _Files | None = None
 
 
-class Projected(Part, frozen=True):
-    """Files of several origins."""
-
-    sources: tuple[Projection, ...] = ()
+class _Projected(Part, frozen=True):
+    sources: tuple[_Projection, ...] = ()
 
 
-class Volume(Part, frozen=True):
+class _Volume(Part, frozen=True):
     """A volume; of kinds that have no settings only the name is read."""
 
     name: str = ""
-    secret: Files | None = None
-    config_map: Files | None = None
-    projected: Projected = Projected()
+    secret: _Files | None = None
+    config_map: _Files | None = None
+    projected: _Projected = _Projected()
 
 
-class Container(Part, frozen=True):
-    """One container."""
-
+class _Container(Part, frozen=True):
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
-    env: tuple[Variable, ...] = ()
-    env_from: tuple[AllOf, ...] = ()
-    volume_mounts: tuple[Mount, ...] = ()
+    env: tuple[_Variable, ...] = ()
+    env_from: tuple[_AllOf, ...] = ()
+    volume_mounts: tuple[_Mount, ...] = ()
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -115,50 +100,38 @@ class Container(Part, frozen=True):
         return words[first:]
 
 
-class PodSpec(Part, frozen=True):
+class _PodSpec(Part, frozen=True):
     """A Pod, as far as it says with which settings its program runs."""
 
-    containers: tuple[Container, ...] = ()
-    volumes: tuple[Volume, ...] = ()
+    containers: tuple[_Container, ...] = ()
+    volumes: tuple[_Volume, ...] = ()
 
     @property
-    def manager(self) -> Container:
+    def manager(self) -> _Container:
         """The container with a cloud provider's flags, or the first."""
         chosen = [
             container
             for container in self.containers
             if any("--cloud-provider" in word for word in container.flags)
         ]
-        return [*chosen, *self.containers, Container()][0]
+        return [*chosen, *self.containers, _Container()][0]
 
 
-class Template(Part, frozen=True):
-    """What Pods are made from."""
-
-    spec: PodSpec = PodSpec()
+class _Template(Part, frozen=True):
+    spec: _PodSpec = _PodSpec()
 
 
-class WorkloadSpec(Part, frozen=True):
-    """Of a Deployment or DaemonSet."""
-
-    template: Template = Template()
+class _WorkloadSpec(Part, frozen=True):
+    template: _Template = _Template()
 
 
-class Workload(Part, frozen=True):
-    """A Deployment or DaemonSet."""
-
-    spec: WorkloadSpec = WorkloadSpec()
+class _Workload(Part, frozen=True):
+    spec: _WorkloadSpec = _WorkloadSpec()
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """What was found.
-
-    Attributes:
-        flags: The command line's words.
-        variables: The environment, without what the caller has himself.
-        own: Names of variables that the Deployment sets and that the caller has himself.
-    """
+    """The flags' words, and the environment without what the caller has; ``own`` are the names of that."""
 
     flags: tuple[str, ...]
     variables: Mapping[str, str]
@@ -190,7 +163,7 @@ async def settings_from(name: str, transport: Transport, own: Mapping[str, str])
     namespace = rest[0] if len(rest) == 2 else "kube-system"
     path = f"/apis/apps/v1/namespaces/{namespace}/{_PATHS[kind]}/{rest[-1]}"
     try:
-        pod = (await transport.get(path, Workload)).spec.template.spec
+        pod = (await transport.get(path, _Workload)).spec.template.spec
     except NotFound:
         raise ConfigurationError(
             [f"plan: --settings-from: there is no {kind} {rest[-1]} in namespace {namespace}"]
@@ -211,7 +184,7 @@ async def _content(transport: Transport, namespace: str, source: Source) -> Cont
     return {key: base64.b64decode(value).decode(errors="replace") for key, value in found.data.items()}
 
 
-def sources(pod: PodSpec, own: Mapping[str, str]) -> list[Source]:
+def sources(pod: _PodSpec, own: Mapping[str, str]) -> list[Source]:
     """The Secrets and ConfigMaps whose content is needed."""
     needed = [source for source_entry in pod.manager.env_from if (source := _all_of(source_entry))]
     for variable in pod.manager.env:
@@ -224,7 +197,7 @@ def sources(pod: PodSpec, own: Mapping[str, str]) -> list[Source]:
     return list(dict.fromkeys(needed))
 
 
-def settings(pod: PodSpec, contents: Mapping[Source, Content], own: Mapping[str, str]) -> Deployed:
+def settings(pod: _PodSpec, contents: Mapping[Source, Content], own: Mapping[str, str]) -> Deployed:
     """Put flags and variables together; ``contents`` are those of :func:`sources`."""
     variables: dict[str, str] = {}
     for source_entry in pod.manager.env_from:
@@ -247,7 +220,7 @@ def settings(pod: PodSpec, contents: Mapping[Source, Content], own: Mapping[str,
 
 
 def _without_files(
-    pod: PodSpec, variables: Mapping[str, str], contents: Mapping[Source, Content]
+    pod: _PodSpec, variables: Mapping[str, str], contents: Mapping[Source, Content]
 ) -> dict[str, str]:
     """``X_FILE`` names a file in the Pod; here it is ``X`` with the file's content."""
     result: dict[str, str] = {}
@@ -261,9 +234,9 @@ def _without_files(
     return result
 
 
-def _key_of(variable: Variable) -> tuple[Source, str] | None:
+def _key_of(variable: _Variable) -> tuple[Source, str] | None:
     """Which key of what a variable's value comes from."""
-    origin = variable.value_from or ValueFrom()
+    origin = variable.value_from or _ValueFrom()
     if origin.secret_key_ref:
         return ("secrets", origin.secret_key_ref.name), origin.secret_key_ref.key
     if origin.config_map_key_ref:
@@ -271,13 +244,13 @@ def _key_of(variable: Variable) -> tuple[Source, str] | None:
     return None
 
 
-def _all_of(entry: AllOf) -> Source | None:
+def _all_of(entry: _AllOf) -> Source | None:
     if entry.secret_ref:
         return "secrets", entry.secret_ref.name
     return ("configmaps", entry.config_map_ref.name) if entry.config_map_ref else None
 
 
-def _value(variable: Variable, contents: Mapping[Source, Content]) -> str | None:
+def _value(variable: _Variable, contents: Mapping[Source, Content]) -> str | None:
     """None: an optional key that is not there, or something that only the Pod knows, like its node."""
     if reference := _key_of(variable):
         source, key = reference
@@ -285,7 +258,7 @@ def _value(variable: Variable, contents: Mapping[Source, Content]) -> str | None
     return None if variable.value_from else variable.value
 
 
-def _files(pod: PodSpec, path: str) -> Iterator[tuple[Source, str]]:
+def _files(pod: _PodSpec, path: str) -> Iterator[tuple[Source, str]]:
     """Which keys of which Secrets or ConfigMaps a file in the container may be."""
     for mount in pod.manager.volume_mounts:
         folder = mount.mount_path.rstrip("/") + "/"
@@ -295,7 +268,7 @@ def _files(pod: PodSpec, path: str) -> Iterator[tuple[Source, str]]:
         for volume in pod.volumes:
             if volume.name != mount.name:
                 continue
-            parts = [Projection(volume.secret, volume.config_map), *volume.projected.sources]
+            parts = [_Projection(volume.secret, volume.config_map), *volume.projected.sources]
             for part in parts:
                 for kind, files in (("secrets", part.secret), ("configmaps", part.config_map)):
                     if files:

@@ -43,12 +43,7 @@ SYNC_TIMEOUT = 60.0
 
 @dataclass
 class Findings:
-    """What a look brought.
-
-    Attributes:
-        steps: By subject, what would be done; an empty list is nothing.
-        errors: By subject, why it can't be planned.
-    """
+    """By subject, what would be done (an empty list is nothing), and why it can't be planned."""
 
     steps: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     errors: dict[str, str] = field(default_factory=dict[str, str])
@@ -98,11 +93,6 @@ async def plan_for(subject: str, context: ControllerContext) -> Findings:
 
 async def compare(subject: str, context: ControllerContext, other: str) -> Findings:
     """Say what another cloud-controller-manager would make of Services otherwise.
-
-    Args:
-        subject: As on the command line; empty = all Services.
-        context: Cloud (started), API server, flags.
-        other: Its name.
 
     Raises:
         ConfigurationError: There is no such subject, or the cloud does not know the other.
@@ -333,14 +323,7 @@ _WHERE_SETTINGS_ARE = (
 
 @dataclass(frozen=True)
 class Asked:
-    """The command line.
-
-    Attributes:
-        subject: What to look at; empty = everything.
-        other: For which other cloud-controller-manager; empty = what we would do.
-        settings_from: In which Deployment the manager runs; empty = not asked for.
-        flags: Words of the manager's flags.
-    """
+    """The command line; what it does not ask for is empty, ``flags`` are the words of the manager's flags."""
 
     subject: str
     other: str

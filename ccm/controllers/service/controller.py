@@ -74,15 +74,7 @@ class ServiceOptions:
 
 
 class ServiceController:
-    """Keeps the load balancers of Services as they should be, while its ``run`` runs.
-
-    Args:
-        services: All Services, kept current by its own task.
-        nodes: All Nodes, likewise.
-        recorder: Takes Events, for the component :data:`COMPONENT`.
-        queue: Keys are ``namespace/name``.
-        node_queue: Holds the one key :data:`ALL_NODES` when a Node changed.
-    """
+    """Keeps the load balancers of Services as they should be, while its ``run`` runs."""
 
     def __init__(
         self,

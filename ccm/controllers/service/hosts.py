@@ -70,12 +70,9 @@ class Hosts:
         return self._all
 
     def see(self, name: str, node: Node | None, now: float) -> float | None:
-        """Note a Node as it is now.
+        """Note a Node as it is now; None is gone.
 
-        A Node of None is gone; ``now`` is in monotonic seconds.
-
-        Returns:
-            Seconds after which load balancers should follow; None = it makes no difference to them.
+        Returns the seconds after which load balancers should follow; None if it makes no difference to them.
         """
         host, known = host_of(node), self._by_name.get(name)
         if node is None:

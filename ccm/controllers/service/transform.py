@@ -24,11 +24,7 @@ MAX_RANGES = 64
 
 
 def service_transform(load_balancers: LoadBalancers | None) -> Callable[[Service], Service]:
-    """What an informer does to each Service before it holds it.
-
-    Args:
-        load_balancers: The cloud's, which may say which annotations they read; None = there are none.
-    """
+    """What an informer does to each Service before it holds it; load balancers may choose the annotations."""
     choose = (
         load_balancers.annotations_to_keep
         if isinstance(load_balancers, ChoosesAnnotations)

@@ -18,22 +18,13 @@ _INT32 = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A type of flag.
-
-    Attributes:
-        name: As usage shows it.
-        parse: From text; raises ValueError with a sentence.
-        empty: The value of most flags that are not given.
-        is_switch: Whether it means true without a value.
-        adds: Whether repeated flags add to each other (lists and maps) instead of replacing.
-        show: The default, for usage.
-    """
+    """A type of flag; ``parse`` raises ValueError with a sentence, ``show`` is for defaults in usage."""
 
     name: str
     parse: Callable[[str], Any]
     empty: Any
-    is_switch: bool = False
-    adds: bool = False
+    is_switch: bool = False  # true without a value
+    adds: bool = False  # repeated flags add to each other (lists and maps) instead of replacing
     show: Callable[[Any], str] = str
 
 
@@ -94,14 +85,7 @@ SWITCHES = Kind("mapStringBool", _switch_map, dict[str, bool](), adds=True, show
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag.
-
-    Attributes:
-        name: Without dashes.
-        default: Its value when it is not given.
-        group: Heading under which usage shows it.
-        short: Its short form, one letter, or empty.
-    """
+    """One flag; ``group`` is the heading under which usage shows it, ``short`` a letter or empty."""
 
     name: str
     kind: Kind
@@ -113,13 +97,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFlags:
-    """What the command line says.
-
-    Attributes:
-        values: Of all flags, defaults included.
-        given: Names of those that were on the command line.
-        problems: One sentence for each mistake.
-    """
+    """The command line: values of all flags, the names of those given, and a sentence for each mistake."""
 
     values: Mapping[str, Any]
     given: frozenset[str] = frozenset()

@@ -10,12 +10,7 @@ from ccm.manager.flags import ParsedFlags
 
 
 def configuration(flags: ParsedFlags, environment: Mapping[str, str]) -> dict[str, Any]:
-    """All that is shown.
-
-    Args:
-        flags: The command line, defaults included.
-        environment: What the cloud shows of its environment, by variable; left out if it is empty.
-    """
+    """All that is shown: flags, defaults included, and what the cloud shows of its environment."""
     shown: dict[str, Any] = {"cloudcontrollermanager.config.k8s.io": _component(flags)}
     return shown | ({"environment": dict(environment)} if environment else {})
 

@@ -32,14 +32,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Connections to the API server.
-
-    Attributes:
-        work: For everything that controllers do.
-        authentication: Reviews tokens.
-        authorization: Asks what they may do.
-        lease: Holds our lease, however much work waits.
-    """
+    """Connections to the API server: for all work, for reviews of tokens and of access, and for our lease."""
 
     work: Transport
     authentication: Transport
@@ -48,16 +41,7 @@ class Connections:
 
 
 class Endpoint:
-    """Serves while its block runs; not at all with ``--secure-port=0``.
-
-    Args:
-        registry: Metrics to show.
-        environment: What the cloud shows of its environment.
-
-    Attributes:
-        port: On which it listens.
-        started: Set when it listens.
-    """
+    """Serves while its block runs, but not with ``--secure-port=0``. ``started`` is set when it listens."""
 
     def __init__(
         self,

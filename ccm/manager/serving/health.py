@@ -33,12 +33,9 @@ class _Named:
 
 
 class Health:
-    """The checks of this process; they come and go with what runs.
+    """The checks of this process; they come and go with what runs. A check must not block.
 
-    A check returns what is wrong, or None. It must not block.
-
-    Attributes:
-        counts: How often each check was asked for, by name, endpoint, and ``success`` or ``error``.
+    ``counts`` has how often each was asked for, by name, endpoint, and ``success`` or ``error``.
     """
 
     def __init__(self) -> None:
@@ -47,13 +44,7 @@ class Health:
         self._reported: dict[str, str] = {}
 
     def add(self, name: str, check: Check, *, live: bool = False) -> None:
-        """Add a check.
-
-        Args:
-            name: Of the controller, as upstream names it.
-            check: What is wrong, or None.
-            live: Whether only a restart would help.
-        """
+        """Add a check, which returns what is wrong, or None; ``live``: only a restart would help."""
         self._checks.append(_Named(name, check, live))
 
     def remove(self, name: str) -> None:
@@ -66,13 +57,7 @@ class Health:
         return {named.name: _run(named.check) for named in self._checks if endpoint != "livez" or named.live}
 
     def answer(self, endpoint: str, *, verbose: bool, exclude: Collection[str] = ()) -> tuple[int, str]:
-        """Status and text for a request.
-
-        Args:
-            endpoint: ``healthz``, ``livez`` or ``readyz``.
-            verbose: List all checks even if all is well.
-            exclude: Checks to leave out.
-        """
+        """Status and text for ``healthz``, ``livez`` or ``readyz``, without the checks to ``exclude``."""
         results = self.results(endpoint)
         for name, problem in results.items():
             self.counts[name, endpoint, "error" if problem else "success"] += 1

@@ -83,11 +83,7 @@ class _Answer:
 
 
 class TokenReviewer:
-    """Says whose a bearer token is.
-
-    Args:
-        ttl: Seconds for which an answer is believed.
-    """
+    """Says whose a bearer token is; an answer is believed for ``ttl`` seconds."""
 
     def __init__(self, transport: Transport, ttl: float) -> None:
         self._transport = transport
@@ -95,11 +91,7 @@ class TokenReviewer:
         self._memory: _Memory[_Answer] = _Memory()
 
     async def user_of(self, token: str) -> User | None:
-        """The user, or None for a token that the cluster does not know.
-
-        Raises:
-            KubernetesError: The API server can't be asked.
-        """
+        """The user; None for a token that the cluster does not know. Raises KubernetesError."""
         if not token.isascii():
             return None  # a header may have any bytes, a token has none but these
         key = hashlib.sha256(token.encode()).digest()
@@ -113,12 +105,7 @@ class TokenReviewer:
 
 
 class AccessReviewer:
-    """Says whether a user may do something.
-
-    Args:
-        allowed_ttl: Seconds for which a yes is believed.
-        denied_ttl: Seconds for which a no is believed.
-    """
+    """Says whether a user may do something; a yes and a no are believed for so many seconds."""
 
     def __init__(self, transport: Transport, allowed_ttl: float, denied_ttl: float) -> None:
         self._transport = transport
@@ -126,11 +113,7 @@ class AccessReviewer:
         self._memory: _Memory[bool] = _Memory()
 
     async def allowed(self, user: User, verb: str, path: str) -> bool:
-        """Whether this user may do this with this path.
-
-        Raises:
-            KubernetesError: The API server can't be asked.
-        """
+        """Whether this user may do this with this path. Raises KubernetesError."""
         if MASTERS in user.groups:
             return True
         key = (user, verb, path)

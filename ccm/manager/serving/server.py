@@ -25,13 +25,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Decides which paths a client may read.
-
-    Attributes:
-        always_allowed: Paths that all clients may read; ``/x/*`` means all below.
-        tokens: Says whose a token is.
-        access: Says what a user may do.
-    """
+    """Decides which paths a client may read; ``/x/*`` in ``always_allowed`` means all below."""
 
     always_allowed: tuple[str, ...]
     tokens: TokenReviewer

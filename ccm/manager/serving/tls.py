@@ -53,16 +53,8 @@ class ServerTls:
 
     Each change makes a new context: OpenSSL's can only be taught to trust one authority more, and would let
     clients of one that is not trusted any more resume their sessions.
-
-    Args:
-        certificate_file: Empty for one that is made for localhost.
-        key_file: Its private key.
-        directory: Where a made certificate is kept; empty for nowhere.
-        minimum: Lowest version.
-        cipher_suites: IANA names, up to TLS 1.2; none for OpenSSL's defaults.
-
-    Attributes:
-        context: For the next connection.
+    clients of one that is not trusted any more resume their sessions. Without files, a certificate is made
+    for localhost, which ``directory`` keeps, if there is one.
 
     Raises:
         ConfigurationError: Certificate and key don't fit, or none could be made.

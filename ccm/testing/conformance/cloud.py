@@ -14,13 +14,11 @@ class CloudConformance:
     """Inherit it in a class ``Test…``."""
 
     async def test_it_says_what_it_is(self, harness: Harness) -> None:
-        """The name is what ``--cloud-provider`` says, and goes into metrics and logs."""
         assert harness.cloud.name
         assert harness.cloud.name == harness.cloud.name.strip()
         assert isinstance(harness.cloud.has_cluster_id, bool)
 
     async def test_it_offers_something(self, harness: Harness) -> None:
-        """What it lacks is None."""
         cloud = harness.cloud
         assert any(one is not None for one in (cloud.instances, cloud.load_balancers, cloud.routes))
 
@@ -29,11 +27,9 @@ class CloudConformance:
         assert harness.cloud.healthy() is None
 
     async def test_it_may_be_closed_twice(self, harness: Harness) -> None:
-        """It is closed at the end whatever happened, and here once more after the test."""
         await harness.cloud.close()
 
     async def test_its_factory_does_nothing_and_tells_everything(self, harness: Harness) -> None:
-        """Without settings it either opens or names what is wrong; it takes what the manager gives."""
         if harness.factory is None:
             pytest.skip("the harness names no factory")
         try:

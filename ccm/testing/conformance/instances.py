@@ -28,14 +28,12 @@ class InstancesConformance:
     """Inherit it in a class ``Test…``."""
 
     async def test_its_own_provider_ids_are_its_own(self, harness: Harness) -> None:
-        """And neither others, nor none."""
         instances = harness.instances
         assert instances.owns(await harness.add_machine("a"))
         assert not instances.owns(harness.foreign_provider_id)
         assert not instances.owns("")
 
     async def test_a_machine_is_found_by_name_and_by_provider_id(self, harness: Harness) -> None:
-        """The name is the Node's."""
         instances = harness.instances
         provider_id = await harness.add_machine("a")
         by_name = await instances.get(NodeView("a"), accepted_age=60)
@@ -45,14 +43,12 @@ class InstancesConformance:
         assert not by_name.shut_down
 
     async def test_the_provider_id_wins_over_the_name(self, harness: Harness) -> None:
-        """Also if another machine has the Node's name."""
         instances = harness.instances
         provider_id = await harness.add_machine("a")
         await harness.add_machine("b")
         assert (await instances.get(NodeView("b", provider_id), accepted_age=0)).name == "a"
 
     async def test_a_name_is_the_whole_name(self, harness: Harness) -> None:
-        """A part of it finds nothing."""
         instances = harness.instances
         await harness.add_machine("node-10")
         with pytest.raises(InstanceNotFound):
@@ -66,7 +62,6 @@ class InstancesConformance:
         assert (await instances.get(NodeView("a"), accepted_age=0)).provider_id == first.provider_id
 
     async def test_addresses_are_addresses(self, harness: Harness) -> None:
-        """Each once, and those of the types that say so are IP addresses."""
         instances = harness.instances
         await harness.add_machine("a")
         addresses = (await instances.get(NodeView("a"), accepted_age=0)).addresses
@@ -78,7 +73,6 @@ class InstancesConformance:
 
     @pytest.mark.parametrize("age", [0.0, 60.0])
     async def test_what_never_was_is_not_found(self, harness: Harness, age: float) -> None:
-        """By name."""
         instances = harness.instances
         await harness.add_machine("a")
         with pytest.raises(InstanceNotFound):
@@ -127,7 +121,6 @@ class InstancesConformance:
         assert (await instances.get(NodeView("a"), accepted_age=0)).provider_id == new
 
     async def test_others_are_left_alone(self, harness: Harness) -> None:
-        """Even if a machine has the Node's name."""
         instances = harness.instances
         await harness.add_machine("a")
         with pytest.raises(NotOurs):
@@ -143,7 +136,6 @@ class InstancesConformance:
         assert not (await instances.get(NodeView("a", provider_id), accepted_age=0)).shut_down
 
     async def test_a_list_answers_for_every_node(self, harness: Harness) -> None:
-        """One answer each, errors included; the bad do not spoil the good."""
         instances = harness.instances
         provider_id = await harness.add_machine("a")
         nodes = [
@@ -169,7 +161,6 @@ class InstancesConformance:
         assert found == added
 
     async def test_many_may_ask_at_once(self, harness: Harness) -> None:
-        """And one that is cancelled takes nothing from the others."""
         instances = harness.instances
         provider_id = await harness.add_machine("a")
         node = NodeView("a", provider_id)
@@ -197,7 +188,6 @@ class InstancesConformance:
         assert not isinstance(answer, InstanceNotFound | NotOurs)
 
     async def test_after_blindness_all_is_as_before(self, harness: Harness) -> None:
-        """No error is remembered."""
         instances = harness.instances
         node = NodeView("a", await harness.add_machine("a"))
         await harness.go_blind()
@@ -207,7 +197,6 @@ class InstancesConformance:
         assert (await instances.get(node, accepted_age=0)).name == "a"
 
     async def test_over_quota_it_says_when_to_come_back(self, harness: Harness) -> None:
-        """Either in the error itself, or by its class."""
         instances = harness.instances
         node = NodeView("a", await harness.add_machine("a"))
         await harness.go_over_quota()

@@ -41,13 +41,11 @@ class LoadBalancersConformance:
     """Inherit it in a class ``Test…``."""
 
     async def test_at_first_there_is_none(self, harness: Harness) -> None:
-        """And deleting nothing is a success without a step."""
         balancers = harness.load_balancers
         assert await balancers.find(harness.service()) is None
         assert not (await balancers.delete(harness.service())).steps
 
     async def test_making_it_twice_changes_nothing_the_second_time(self, harness: Harness) -> None:
-        """Nothing to change: no step."""
         nodes = await _nodes(harness, "a", "b")
         made = await harness.load_balancers.ensure(harness.service(), nodes)
         assert made.steps
@@ -61,7 +59,6 @@ class LoadBalancersConformance:
         assert found.ingress == made.ingress
 
     async def test_planning_does_nothing(self, harness: Harness) -> None:
-        """It says the steps; afterwards there are none."""
         nodes = await _nodes(harness, "a")
         assert await harness.load_balancers.plan(harness.service(), nodes)
         assert await harness.load_balancers.find(harness.service()) is None
@@ -69,7 +66,6 @@ class LoadBalancersConformance:
         assert not await harness.load_balancers.plan(harness.service(), nodes)
 
     async def test_it_follows_nodes_and_ports(self, harness: Harness) -> None:
-        """Each change is one to make, and then it is made."""
         first, second = await _nodes(harness, "a", "b")
         service = harness.service()
         await harness.load_balancers.ensure(service, [first])
@@ -106,7 +102,6 @@ class LoadBalancersConformance:
         assert (await harness.load_balancers.ensure(harness.service(), nodes)).ingress
 
     async def test_a_vanished_machine_does_not_spoil_the_rest(self, harness: Harness) -> None:
-        """Its Node is there for some more seconds."""
         nodes = await _nodes(harness, "a", "b")
         await harness.load_balancers.ensure(harness.service(), nodes)
         await harness.remove_machine(nodes[0].provider_id)
@@ -115,7 +110,6 @@ class LoadBalancersConformance:
         assert not (await harness.load_balancers.ensure(harness.service(), nodes[1:])).steps
 
     async def test_two_services_have_two(self, harness: Harness) -> None:
-        """Deleting one leaves the other."""
         nodes = await _nodes(harness, "a")
         one, two = harness.service("one"), harness.service("two")
         await harness.load_balancers.ensure(one, nodes)
@@ -147,7 +141,6 @@ class LoadBalancersConformance:
         assert not (await harness.load_balancers.delete(service)).steps
 
     async def test_many_services_at_once(self, harness: Harness) -> None:
-        """Each has an address, and none is left behind by the deletion of all."""
         nodes = await _nodes(harness, "a")
         services = [harness.service(f"s{number}") for number in range(5)]
         results = await asyncio.gather(
@@ -175,7 +168,6 @@ class LoadBalancersConformance:
             assert not (await harness.load_balancers.ensure(service, nodes)).steps
 
     async def test_a_lost_answer_doubles_nothing(self, harness: Harness) -> None:
-        """Trying again finds what was made."""
         nodes = await _nodes(harness, "a")
         service = harness.service()
         await harness.lose_answers()
@@ -189,7 +181,6 @@ class LoadBalancersConformance:
         assert not (await harness.load_balancers.delete(service)).steps
 
     async def test_what_others_made_stays(self, harness: Harness) -> None:
-        """Whatever we make, change and delete."""
         nodes = await _nodes(harness, "a")
         await harness.make_foreign_things()
         before = await harness.foreign_things()
@@ -199,7 +190,6 @@ class LoadBalancersConformance:
         assert await harness.foreign_things() == before
 
     async def test_orphans_are_what_nobody_wants(self, harness: Harness) -> None:
-        """They are named, and left where they are."""
         nodes = await _nodes(harness, "a")
         kept, lost = harness.service("kept"), harness.service("lost")
         await harness.load_balancers.ensure(kept, nodes)
@@ -210,7 +200,6 @@ class LoadBalancersConformance:
         assert await harness.load_balancers.find(lost) is not None
 
     async def test_no_answer_is_an_error(self, harness: Harness) -> None:
-        """Neither an absence, nor a success; and afterwards all is as it was."""
         nodes = await _nodes(harness, "a")
         service = harness.service()
         await harness.load_balancers.ensure(service, nodes)

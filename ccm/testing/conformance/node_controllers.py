@@ -44,7 +44,6 @@ class NodeControllersConformance:
     """Inherit it in a class ``Test…``."""
 
     async def test_a_new_node_is_initialised(self, harness: Harness) -> None:
-        """With provider ID and addresses, and without the taint."""
         instances = harness.instances
         provider_id = await harness.add_machine("a")
         async with open_cluster() as cluster:
@@ -58,7 +57,6 @@ class NodeControllersConformance:
         assert reported >= {(address.type, address.address) for address in known}
 
     async def test_a_node_waits_for_its_machine(self, harness: Harness) -> None:
-        """It keeps its taint meanwhile and is not deleted."""
         harness.instances  # noqa: B018 - skips the test if there are none
         async with open_cluster() as cluster:
             cluster.transport.put(NODES, node_object("a", ready=False))
@@ -71,7 +69,6 @@ class NodeControllersConformance:
             assert cluster.taints("a") == []
 
     async def test_a_blind_cloud_initialises_nothing(self, harness: Harness) -> None:
-        """And what it could not do it does later."""
         harness.instances  # noqa: B018
         await harness.add_machine("a")
         await harness.go_blind()
@@ -84,7 +81,6 @@ class NodeControllersConformance:
             assert cluster.taints("a") == []
 
     async def test_the_node_of_a_removed_machine_goes_and_others_stay(self, harness: Harness) -> None:
-        """Also while both are not Ready."""
         harness.instances  # noqa: B018
         async with open_cluster() as cluster:
             for name in ("a", "b"):
@@ -105,7 +101,6 @@ class NodeControllersConformance:
             assert cluster.names() == ["a", "b", "c"]
 
     async def test_the_nodes_of_others_are_left_alone(self, harness: Harness) -> None:
-        """Also if they are not Ready and their machine is unknown."""
         harness.instances  # noqa: B018
         async with open_cluster() as cluster:
             cluster.transport.put(NODES, node_object("x", harness.foreign_provider_id, ready=False))
@@ -115,7 +110,6 @@ class NodeControllersConformance:
             assert cluster.node("x") == before
 
     async def test_the_node_of_a_machine_that_is_off_is_tainted(self, harness: Harness) -> None:
-        """And kept; when it is Ready again, the taint goes."""
         harness.instances  # noqa: B018
         provider_id = await harness.add_machine("a")
         await harness.power_off(provider_id)
@@ -130,7 +124,6 @@ class NodeControllersConformance:
             assert cluster.taints("a") == []
 
     async def test_a_blind_cloud_deletes_nothing(self, harness: Harness) -> None:
-        """Whatever it answers."""
         harness.instances  # noqa: B018
         async with open_cluster() as cluster:
             for name in ("a", "b"):

@@ -57,7 +57,6 @@ class RouteControllerConformance:
     """Inherit it in a class ``Test…``."""
 
     async def test_every_node_gets_its_route(self, harness: Harness) -> None:
-        """And a condition that says so."""
         async with open_cluster() as cluster:
             wanted = {await _add_node(harness, cluster, f"n{number}", number) for number in range(3)}
             _start(harness, cluster)
@@ -65,7 +64,6 @@ class RouteControllerConformance:
             assert await _routes(harness) == wanted
 
     async def test_a_route_goes_with_its_node(self, harness: Harness) -> None:
-        """Others stay."""
         async with open_cluster() as cluster:
             first = await _add_node(harness, cluster, "a", 1)
             await _add_node(harness, cluster, "b", 2)
@@ -85,7 +83,6 @@ class RouteControllerConformance:
             await _until_routes(harness, cluster, {first, outside})
 
     async def test_a_blind_cloud_loses_no_route(self, harness: Harness) -> None:
-        """And what was to be done is done when it sees again."""
         async with open_cluster() as cluster:
             first = await _add_node(harness, cluster, "a", 1)
             second = await _add_node(harness, cluster, "b", 2)

@@ -35,7 +35,6 @@ class RoutesConformance:
     """Inherit it in a class ``Test…``."""
 
     async def test_the_table_has_every_machine(self, harness: Harness) -> None:
-        """By address, with its provider ID."""
         routes = harness.routes
         provider_id = await harness.add_machine("a")
         table = await routes.list(accepted_age=0)
@@ -56,14 +55,12 @@ class RoutesConformance:
         assert provider_id not in {machine.provider_id for machine in table.machines.values()}
 
     async def test_what_it_can_hold(self, harness: Harness) -> None:
-        """IP versions, and a number if there is one."""
         table = await harness.routes.list(accepted_age=0)
         assert table.families <= {4, 6}
         assert table.families
         assert table.limit is None or table.limit > 0
 
     async def test_creating_is_idempotent_and_seen(self, harness: Harness) -> None:
-        """Also in a view that may be old: what we did ourselves is known."""
         route = await _route(harness, "a")
         await harness.routes.create(route)
         await harness.routes.create(route)
@@ -71,7 +68,6 @@ class RoutesConformance:
         assert (await harness.routes.list(accepted_age=0)).routes.count(route) == 1
 
     async def test_deleting_is_idempotent_and_seen(self, harness: Harness) -> None:
-        """What is not there is deleted already."""
         route = await _route(harness, "a")
         await harness.routes.delete(route)
         await harness.routes.create(route)
@@ -81,7 +77,6 @@ class RoutesConformance:
         assert not _has(await harness.routes.list(accepted_age=0), route)
 
     async def test_a_destination_has_one_route(self, harness: Harness) -> None:
-        """A second one is refused; it must not silently win or lose."""
         first, second = await _route(harness, "a"), await _route(harness, "b")
         await harness.routes.create(first)
         with pytest.raises(CloudError):
@@ -89,7 +84,6 @@ class RoutesConformance:
         assert _has(await harness.routes.list(accepted_age=0), first)
 
     async def test_deleting_another_route_to_the_destination_deletes_nothing(self, harness: Harness) -> None:
-        """It may belong to another client by now."""
         first, second = await _route(harness, "a"), await _route(harness, "b")
         await harness.routes.create(first)
         await harness.routes.delete(second)
@@ -104,7 +98,6 @@ class RoutesConformance:
         assert not set(wanted) & set((await harness.routes.list(accepted_age=0)).routes)
 
     async def test_what_it_can_not_route_is_refused(self, harness: Harness) -> None:
-        """An IPv6 destination where only IPv4 is routed."""
         route = await _route(harness, "a", "2001:db8:7::/64")
         if 6 in (await harness.routes.list(accepted_age=0)).families:
             pytest.skip("IPv6 is routed here")
@@ -112,7 +105,6 @@ class RoutesConformance:
             await harness.routes.create(route)
 
     async def test_a_lost_answer_is_looked_up(self, harness: Harness) -> None:
-        """It either succeeds, or trying again does; the route is there once."""
         route = await _route(harness, "a")
         await harness.lose_answers()
         try:
@@ -122,7 +114,6 @@ class RoutesConformance:
         assert (await harness.routes.list(accepted_age=0)).routes.count(route) == 1
 
     async def test_what_others_made_stays(self, harness: Harness) -> None:
-        """It is seen, and not touched."""
         route = await _route(harness, "a")
         await harness.make_foreign_things()
         before = await harness.foreign_things()
@@ -131,7 +122,6 @@ class RoutesConformance:
         assert await harness.foreign_things() == before
 
     async def test_no_answer_is_an_error(self, harness: Harness) -> None:
-        """Not an empty table, and not a success."""
         route, other = await _route(harness, "a"), await _route(harness, "b", "10.244.8.0/24")
         await harness.routes.create(route)
         await harness.go_blind()

@@ -87,7 +87,6 @@ class ServiceControllerConformance:
     """Inherit it in a class ``Test…``."""
 
     async def test_a_service_gets_an_address_and_a_finalizer(self, harness: Harness) -> None:
-        """The one that the cloud gave."""
         balancers = harness.load_balancers
         async with _served(harness) as cluster:
             assert _read(cluster)["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
@@ -97,7 +96,6 @@ class ServiceControllerConformance:
             assert reported == {entry.ip or entry.hostname for entry in found.ingress}
 
     async def test_its_load_balancer_goes_with_it(self, harness: Harness) -> None:
-        """First the load balancer, then the Service."""
         balancers = harness.load_balancers
         async with _served(harness) as cluster:
             cluster.transport.remove(f"{SERVICES}/web")
@@ -105,7 +103,6 @@ class ServiceControllerConformance:
             assert await balancers.find(harness.service()) is None
 
     async def test_a_service_that_wants_none_any_more_has_none(self, harness: Harness) -> None:
-        """Status and finalizer go too, the Service stays."""
         balancers = harness.load_balancers
         async with _served(harness) as cluster:
             _put(harness, cluster, kind="ClusterIP")
@@ -114,7 +111,6 @@ class ServiceControllerConformance:
             assert await balancers.find(harness.service()) is None
 
     async def test_new_nodes_are_put_behind_it(self, harness: Harness) -> None:
-        """The cloud has nothing left to do for all nodes."""
         balancers = harness.load_balancers
         async with _served(harness) as cluster:
             await _add_node(harness, cluster, "b")

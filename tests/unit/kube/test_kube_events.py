@@ -224,7 +224,7 @@ def test_memory_does_not_grow_with_events():
         for number in range(2000):
             told = f"{number} ".ljust(1024, "x")
             service = ObjectReference(kind="Service", namespace="shop", name=f"s{number // 10}", uid="u")
-            kept.append(correlator.correlate(Note("c", service, "Warning", "R", told, START), 0.0).key)
+            kept.append(correlator.correlate(Note("c", service, "Warning", "R", told, START), 0.0)[1])
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
