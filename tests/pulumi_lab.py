@@ -35,11 +35,7 @@ def plugins(home: Path) -> dict[str, str]:
         home: Becomes a Pulumi home.
     """
     cli.place(home, ROOT, cli.plugins({"HOME": "/nowhere"}))
-    return {
-        "PULUMI_HOME": str(home),
-        "PULUMI_SKIP_UPDATE_CHECK": "true",
-        "PULUMI_PYTHON_CMD": sys.executable,
-    }
+    return {"PULUMI_HOME": str(home), "PULUMI_SKIP_UPDATE_CHECK": "true", "PULUMI_PYTHON_CMD": sys.executable}
 
 
 @dataclass(frozen=True)

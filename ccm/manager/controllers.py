@@ -12,12 +12,7 @@ from ccm.controllers import node as node_controller
 from ccm.controllers import node_lifecycle
 from ccm.controllers import route as route_controller
 from ccm.controllers.nodes import trim_node
-from ccm.controllers.route import (
-    WATCH_BASED,
-    RouteOptions,
-    parse_additional_cidrs,
-    parse_cluster_cidrs,
-)
+from ccm.controllers.route import WATCH_BASED, RouteOptions, parse_additional_cidrs, parse_cluster_cidrs
 from ccm.controllers.service import controller as service_controller
 from ccm.controllers.service.policy import Classes
 from ccm.controllers.service.transform import service_transform

@@ -33,12 +33,7 @@ class ApiServer:
                 return await self._watch(request)
             return web.json_response(await self._answer(request))
         except KubernetesError as error:
-            body = {
-                "kind": "Status",
-                "code": error.status,
-                "reason": error.reason,
-                "message": error.message,
-            }
+            body = {"kind": "Status", "code": error.status, "reason": error.reason, "message": error.message}
             return web.json_response(body, status=error.status)
 
     async def _answer(self, request: web.Request) -> Any:

@@ -32,10 +32,7 @@ from tests.faults.objects import CLUSTER_CIDR, NODES, SERVICES, node
 PERIOD = 0.05
 NETWORK = "lab"
 FOREIGN_ROUTE = "10.99.0.0/24"
-UIDS = {
-    "web": "11111111-2222-3333-4444-555555555555",
-    "other": "99999999-8888-7777-6666-555555555555",
-}
+UIDS = {"web": "11111111-2222-3333-4444-555555555555", "other": "99999999-8888-7777-6666-555555555555"}
 # Where the CCM takes seconds between two tries, the lab has no time. These are pauses, not behaviour.
 _SHORT_PAUSES = {
     "ccm.hetzner.api.client.PAUSE": 0.01,

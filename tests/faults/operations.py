@@ -10,14 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ccm.controllers.names import SHUTDOWN_TAINT
-from tests.faults.facts import (
-    balancer_fact,
-    certificate_fact,
-    node_fact,
-    route_fact,
-    routes_of,
-    service_fact,
-)
+from tests.faults.facts import balancer_fact, certificate_fact, node_fact, route_fact, routes_of, service_fact
 from tests.faults.lab import FOREIGN_ROUTE, UIDS, Lab, start_controllers
 from tests.faults.objects import NODES, SERVICES, service
 

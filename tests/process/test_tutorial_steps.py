@@ -81,10 +81,7 @@ async def test_nodes_are_initialized_and_go_with_their_servers(world: World, ste
     await world.not_ready(name)
     await world.node(name, lambda node: SHUTDOWN_TAINT in taints(node))
     await world.sky.call("DELETE", f"/servers/{server['id']}")
-    await world.eventually(
-        lambda: world.read("/api/v1/nodes"),
-        lambda found: name not in names(found),
-    )
+    await world.eventually(lambda: world.read("/api/v1/nodes"), lambda found: name not in names(found))
 
 
 async def test_a_service_gets_a_load_balancer_that_follows_and_goes_with_it(world: World) -> None:

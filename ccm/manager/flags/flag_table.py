@@ -24,11 +24,7 @@ def _group(group: str, *rows: _Row) -> tuple[Flag, ...]:
 
 _GENERIC = _group(
     "Generic",
-    (
-        "allocate-node-cidrs",
-        BOOL,
-        "Whether nodes get Pod CIDRs; requires --cluster-cidr.",
-    ),
+    ("allocate-node-cidrs", BOOL, "Whether nodes get Pod CIDRs; requires --cluster-cidr."),
     ("allow-untagged-cloud", BOOL, "Run even if the cloud has no cluster ID."),
     ("cidr-allocator-type", STRING, NO_EFFECT, "RangeAllocator"),
     ("cloud-provider", STRING, "Name of the cloud: ccm-from-scratch, hcloud, or an installed one."),
@@ -122,11 +118,7 @@ _CONTROLLERS = (
     ),
     *_group(
         "Route controller",
-        (
-            "additional-route-cidrs",
-            STRINGS,
-            "More ranges for Pods, in addition to --cluster-cidr.",
-        ),
+        ("additional-route-cidrs", STRINGS, "More ranges for Pods, in addition to --cluster-cidr."),
     ),
     *_group(
         "Node lifecycle controller",
@@ -258,12 +250,7 @@ ROUTE = "node-route-controller"
 
 # In the order in which they start: nodes first, since load balancers and routes need them.
 CONTROLLERS = (NODE, NODE_LIFECYCLE, SERVICE, ROUTE)
-ALIASES = {
-    "cloud-node": NODE,
-    "cloud-node-lifecycle": NODE_LIFECYCLE,
-    "service": SERVICE,
-    "route": ROUTE,
-}
+ALIASES = {"cloud-node": NODE, "cloud-node-lifecycle": NODE_LIFECYCLE, "service": SERVICE, "route": ROUTE}
 
 
 def canonical(entry: str) -> str:

@@ -131,9 +131,7 @@ async def test_an_unknown_machine_leaves_the_node_as_it_is(cluster: Cluster) -> 
     assert cluster.writes() == []
 
 
-async def test_only_a_lasting_failure_of_the_cloud_is_an_event(
-    cluster: Cluster,
-) -> None:
+async def test_only_a_lasting_failure_of_the_cloud_is_an_event(cluster: Cluster) -> None:
     cluster.instances.add(instance("a"))
     cluster.cloud.script.fail("get", CloudUnavailable("no answer in time"), times=2)
     await cluster.add_node("a", tainted=True)

@@ -484,9 +484,7 @@ async def test_the_condition_is_not_written_to_a_namesake(cluster: Cluster) -> N
     assert conditions(cluster, "n1") == []
 
 
-async def test_a_new_node_after_an_early_run_is_not_delayed(
-    cluster: Cluster,
-) -> None:
+async def test_a_new_node_after_an_early_run_is_not_delayed(cluster: Cluster) -> None:
     """A change that finds a run already due sooner must not stand in for a run after that."""
     made = controller(cluster, watch_based=True, resync_period=300.0)
     running = asyncio.create_task(run_for(made, 330))  # runs at 0 s and, by itself, at 300 s
@@ -499,9 +497,7 @@ async def test_a_new_node_after_an_early_run_is_not_delayed(
     assert len(routes(cluster)) == 2
 
 
-async def test_a_route_to_a_foreign_machine_is_replaced_after_a_restart(
-    cluster: Cluster,
-) -> None:
+async def test_a_route_to_a_foreign_machine_is_replaced_after_a_restart(cluster: Cluster) -> None:
     """Nobody reaches the new node's Pods as long as their range leads to what once was another's."""
     fake = network(cluster)
     await add(cluster, 1)
@@ -515,9 +511,7 @@ async def test_a_route_to_a_foreign_machine_is_replaced_after_a_restart(
     assert "10.0.0.7, machine server-7, which isn't a node of this cluster" in message
 
 
-async def test_two_clusters_with_equal_pod_cidrs_stop_replacing_routes(
-    cluster: Cluster,
-) -> None:
+async def test_two_clusters_with_equal_pod_cidrs_stop_replacing_routes(cluster: Cluster) -> None:
     fake = network(cluster)
     await add(cluster, 1)
     fake.attach("fake://7", "server-7", "10.0.0.7")

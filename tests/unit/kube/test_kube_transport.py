@@ -21,13 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from ccm.errors import ConfigurationError
-from ccm.kube.errors import (
-    AlreadyExists,
-    Conflict,
-    ConnectionFailed,
-    NotFound,
-    Unauthorized,
-)
+from ccm.kube.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound, Unauthorized
 from ccm.kube.http import Call, Transfer
 from ccm.kube.objects import Node
 from ccm.kube.transport import KubernetesTransport

@@ -255,8 +255,7 @@ def test_names_and_aliases():
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
-    [([], 10), (["--concurrent-node-syncs=1"], 1), (["--concurrent-node-syncs=3"], 3)],
+    ("given", "wanted"), [([], 10), (["--concurrent-node-syncs=1"], 1), (["--concurrent-node-syncs=3"], 3)]
 )
 def test_ten_nodes_are_initialised_at_once_by_default(given: list[str], wanted: int) -> None:
     assert Options(parse_flags(FLAGS, given)).node_syncs == wanted

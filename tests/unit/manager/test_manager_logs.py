@@ -105,10 +105,7 @@ def test_a_secret_that_is_rotated_stays_one_and_so_does_its_predecessor(tmp_path
     (tmp_path / "first").write_text("the-first-token")
     link.symlink_to("first")
     set_up_logs(
-        form="text",
-        verbosity=0,
-        redactor=Redactor.of({"HCLOUD_TOKEN_FILE": str(link)}),
-        stream=stream,
+        form="text", verbosity=0, redactor=Redactor.of({"HCLOUD_TOKEN_FILE": str(link)}), stream=stream
     )
     (tmp_path / "second").write_text("the-second-token")
     (tmp_path / "new").symlink_to("second")

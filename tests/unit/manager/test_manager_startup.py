@@ -40,8 +40,7 @@ def test_a_part_is_had_without_the_packages_around_it(family: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "program",
-    ["from family import name; print(name)", "import family; print(family.name)"],
+    "program", ["from family import name; print(name)", "import family; print(family.name)"]
 )
 def test_names_of_a_package_are_loaded_on_demand(family: Path, program: str) -> None:
     assert ran(f"{LATER} {program}", path=family) == ["family", "heavy", "Smith"]

@@ -142,11 +142,7 @@ async def test_each_reconcile_says_how_it_ended(monkeypatch) -> None:
         assert received.services == {"mine"}
         told = {attributes(span)["ccm.key"]: attributes(span) for span in received.reconciles("things")}
         ends = {key: (one["ccm.outcome"], one.get("error.type")) for key, one in told.items()}
-        assert ends == {
-            "good": ("done", None),
-            "later": ("requeued", None),
-            "bad": ("failed", "CcmError"),
-        }
+        assert ends == {"good": ("done", None), "later": ("requeued", None), "bad": ("failed", "CcmError")}
         assert {one["ccm.controller"] for one in told.values()} == {"things"}
         (request,) = [span for span in received.spans if not span.name.startswith("reconcile")]
         assert attributes(request) == {

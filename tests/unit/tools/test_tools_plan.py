@@ -132,11 +132,7 @@ async def test_a_node_that_never_had_a_machine(flags: tuple[str, ...], steps: li
     ],
 )
 async def test_a_node_whose_machine_is_off_or_on_again(
-    flags: tuple[str, ...],
-    ready: bool,
-    shut_down: bool,
-    taints: tuple[dict[str, str], ...],
-    steps: list[str],
+    flags: tuple[str, ...], ready: bool, shut_down: bool, taints: tuple[dict[str, str], ...], steps: list[str]
 ) -> None:
     site = Site(*flags)
     site.cloud.instances.add(Instance("fake://1", "a", shut_down=shut_down))
