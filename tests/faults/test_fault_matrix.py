@@ -23,12 +23,3 @@ async def test_operation_converges(operation: str, faults: list) -> None:
     cells = [cell async for cell in run_cells(pairs)]
     assert {cell.fault: cell.problem for cell in cells if not cell.converged} == {}
     assert len(cells) == len(faults)
-
-
-def test_the_matrix_has_what_was_promised() -> None:
-    assert {"initialise nodes", "delete a node", "mark a node off", "create a route", "delete a route"} | {
-        f"{verb} a load balancer" for verb in ("create", "update", "delete")
-    } == set(OPERATIONS)
-    promised = {"429", "500", "503", "locked", "conflict", "truncated page", "empty listing", "foreign token"}
-    lost = {f"{kind} {when} the effect" for kind in ("timeout", "dropped") for when in ("before", "after")}
-    assert promised | lost <= set(FAULTS)

@@ -339,17 +339,6 @@ async def test_type_and_zone(cluster: Cluster, refresh_labels: bool, found: tupl
     assert (labels[TYPE], labels[ZONE], labels.get("instance.example/provided-by")) == found
 
 
-async def test_a_changed_address_and_a_resize_are_noticed(cluster: Cluster) -> None:
-    cluster.instances.add(instance("a"))
-    await cluster.add_node("a", provider_id="fake://1")
-    async with running(controller(cluster, status_update_frequency=300, refresh_labels=True)):
-        await cluster.settle(1)
-        cluster.instances.add(instance("a", type="cpx32", addresses=(Address(INTERNAL, "10.0.0.99"),)))
-        await cluster.settle(301)
-    assert cluster.addresses("a") == [(INTERNAL, "10.0.0.99"), (HOSTNAME, "a")]
-    assert cluster.node("a")["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "cpx32"
-
-
 async def test_a_copied_label_follows_the_servers(cluster: Cluster) -> None:
     await cluster.add_node("a", provider_id="fake://1")
     await cluster.add_node("b", provider_id="fake://2", labels={"team": "mine"})

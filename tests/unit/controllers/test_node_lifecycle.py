@@ -102,13 +102,6 @@ async def test_nodes_that_are_not_deleted(
     assert bool(cluster.cloud.script.calls) is asks
 
 
-async def test_a_cloud_that_cannot_be_listed_deletes_nothing(cluster: Cluster) -> None:
-    cluster.cloud.script.fail("list", CloudUnavailable("down"))
-    await cluster.add_node("a", provider_id="fake://1", ready="False")
-    await run_for(controller(cluster), 100)
-    assert cluster.names() == ["a"]
-
-
 async def test_one_denial_is_not_enough(cluster: Cluster) -> None:
     await cluster.add_node("a", provider_id="fake://1", ready="False")
     made = controller(cluster)

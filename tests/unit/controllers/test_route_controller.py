@@ -226,16 +226,6 @@ async def test_one_nodes_trouble_is_not_the_controllers(cluster: Cluster) -> Non
     assert made.healthy() is None
 
 
-async def test_the_route_of_a_removed_node_goes(cluster: Cluster) -> None:
-    await add(cluster, 1)
-    await add(cluster, 2)
-    async with running(controller(cluster)):
-        await cluster.settle(30)
-        cluster.transport.remove(f"{NODES}/n2")
-        await cluster.settle(30)
-    assert set(routes(cluster)) == {"10.244.1.0/24"}
-
-
 async def test_a_new_node_is_served_soon_and_a_crowd_in_one_run(cluster: Cluster) -> None:
     async with running(controller(cluster, watch_based=True)):
         await cluster.settle(100)

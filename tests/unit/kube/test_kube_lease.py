@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from virtual_time import VirtualLoop
 
-from ccm.kube.errors import Conflict, ConnectionFailed, Forbidden, LeaseLost, Unauthorized
+from ccm.kube.errors import Conflict, ConnectionFailed, LeaseLost, Unauthorized
 from ccm.kube.lease import LeaderElector, LeaseTimes, micro_time
 from ccm.testing.memory_transport import MemoryTransport
 
@@ -234,15 +234,6 @@ async def test_a_candidate_without_answers_tries_again(server):
     assert first.log == [("start", pytest.approx(7, abs=0.1))], "5 s for a request, 2 s until the next"
 
 
-async def test_second_candidate_waits_while_the_first_renews(server):
-    Candidate(server, "one")
-    await asyncio.sleep(1)
-    second = Candidate(server, "two")
-    await asyncio.sleep(600)
-    assert not second.working
-    assert second.elector.holder == "one"
-
-
 async def test_silent_leader_is_followed_after_the_duration_and_had_stopped_before(server):
     first = await leader(server, 1)
     second = Candidate(server, "two")
@@ -374,15 +365,6 @@ async def test_work_that_does_not_end_keeps_the_lease(server):
     assert server.read(LEASE)["spec"]["holderIdentity"] == "one"
 
 
-async def test_lease_is_renewed_while_the_work_ends(server):
-    first = await leader(server, 5, stop_takes=14)
-    second = Candidate(server, "two")
-    await asyncio.sleep(1)
-    await first.stop()
-    await asyncio.sleep(5)
-    assert second.log[0][1] >= first.log[-1][1]
-
-
 async def test_failed_release_is_no_failure(server):
     first = await leader(server, 5)
     first.link.mode = "hanging"
@@ -418,40 +400,6 @@ async def test_suspended_leader_does_not_believe_in_its_old_lease(server):
     assert not first.working
     with pytest.raises(LeaseLost):
         await first.task
-
-
-async def test_suspended_candidate_looks_before_it_takes(server):
-    first = await leader(server, 1)
-    second = Candidate(server, "two")
-    await asyncio.sleep(5)
-    second.jump = 3600
-    await asyncio.sleep(60)
-    assert first.working
-    assert not second.working
-
-
-async def test_clocks_that_differ_by_years_do_not_matter(server):
-    first = Candidate(server, "one")
-    first.jump = -1e8
-    await asyncio.sleep(1)
-    second = Candidate(server, "two")
-    second.jump = 1e9
-    await asyncio.sleep(100)
-    assert (first.working, second.working) == (True, False)
-
-
-async def test_forbidden_lease_is_tried_again(server):
-    server.fail(Forbidden(403, message="no permission"), times=5)
-    first = await leader(server, 30)
-    assert first.working
-
-
-async def test_race_for_a_free_lease_has_one_winner(server):
-    server.latency = 0.5
-    candidates = [Candidate(server, str(number)) for number in range(5)]
-    await asyncio.sleep(20)
-    assert [candidate.working for candidate in candidates].count(True) == 1
-    assert sum(len(candidate.log) for candidate in candidates) == 1, "the others never began"
 
 
 async def test_conflict_while_taking_over_is_no_victory(server):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm.kube.decoding import decode_event, decode_one, decode_page
+from ccm.kube.decoding import decode_page
 from ccm.kube.nesting import DEEPEST, shallow
 from ccm.kube.objects import Service, decode
 
@@ -41,18 +41,6 @@ def test_a_whole_object_is_read_whose_managed_fields_are_no_utf_8(fields):
     assert (whole["metadata"]["name"], whole["spec"]) == ("a", {"type": "LoadBalancer"})
     assert json.loads(json.dumps(whole)) == whole, "it can be sent back"
     assert decode(text, Service).metadata.name == "a"
-
-
-def test_a_deep_service_is_watched_and_read_like_any_other():
-    event = decode_event(f'{{"type":"MODIFIED","object":{SERVICE % DEEP}}}'.encode(), Service)
-    one = decode_one((SERVICE % DEEP).encode(), Service)
-    assert event is not None
-    assert event.object == one == decode_one((SERVICE % "{}").encode(), Service)
-
-
-def test_also_one_with_fields_that_are_null():
-    text = (SERVICE % DEEP).replace('"uid":"u"', '"uid":null')
-    assert decode_one(text.encode(), Service).metadata.name == "a"
 
 
 @given(JSON)

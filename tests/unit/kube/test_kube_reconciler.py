@@ -48,13 +48,6 @@ async def _run(queue: WorkQueue, work: Work, seconds: float, workers: int = 1) -
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_success_is_done():
-    queue, work = WorkQueue(), Work()
-    queue.add("a")
-    await _run(queue, work, 100)
-    assert work.log == [("a", 0)]
-
-
 async def test_failure_comes_back_later_and_later_until_it_succeeds():
     queue = WorkQueue(limiter=RetryLimiter(base=10, cap=1000))
     work = Work(CcmError("no"), ValueError("bug"), None)

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from ccm.errors import ConfigurationError
-from ccm.kube.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound, Unauthorized
+from ccm.kube.errors import Conflict, ConnectionFailed, NotFound, Unauthorized
 from ccm.kube.http import Call, Transfer
 from ccm.kube.objects import Node
 from ccm.kube.transport import KubernetesTransport
@@ -162,17 +162,6 @@ async def test_half_open_watch_is_noticed(api, impatient):
         await _watch(impatient)
 
 
-@pytest.mark.parametrize(
-    ("status", "reason", "kind"),
-    [(401, "Unauthorized", Unauthorized), (409, "AlreadyExists", AlreadyExists), (409, "Conflict", Conflict)],
-)
-async def test_refusals(api, transport, calls, status, reason, kind):  # noqa: PLR0917 - three are fixtures
-    api.override = refuse(status, reason)
-    with pytest.raises(kind, match=f"{reason} it is"):
-        await transport.create(NODES, {"metadata": {"name": "a"}}, Node)
-    assert [call.status for call in calls()] == [str(status)]
-
-
 async def test_dropped_connection(api, transport, calls):
     async def drop(request):
         await hang_up(request)
@@ -206,15 +195,6 @@ def _kubeconfig(path, api, cluster=(), **user):
         )
     )
     return str(path)
-
-
-async def test_kubeconfig(api, tmp_path):
-    api.memory.put(NODES, {"metadata": {"name": "a"}})
-    path = _kubeconfig(tmp_path / "config", api, token="sesame")
-    transport = await KubernetesTransport.connect(environment={}, kubeconfig=path)
-    await transport.get(f"{NODES}/a", Node)
-    await transport.close()
-    assert api.seen[0].headers["Authorization"] == "Bearer sesame"
 
 
 async def test_refused_token_is_read_again_once(api, tmp_path, seen, calls):

@@ -70,24 +70,6 @@ def test_list_without_items_is_empty():
     assert decode_page(b'{"metadata": {"resourceVersion": "9"}, "items": null}', Node)[0].items == []
 
 
-def test_events():
-    event = decode_event(_encode({"type": "ADDED", "object": {"metadata": {"name": "a"}}}), Node)
-    assert event is not None
-    assert event.object is not None
-    assert (event.type, event.metadata.name) == ("ADDED", "a")
-    bookmark = decode_event(
-        _encode({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5"}}}), Node
-    )
-    assert bookmark is not None
-    assert (bookmark.metadata.resource_version, bookmark.object) == ("5", None)
-
-
-def test_odd_object_keeps_its_metadata():
-    event = decode_event(_encode({"type": "DELETED", "object": {"metadata": {"name": "a"}, "spec": 5}}), Node)
-    assert event is not None
-    assert (event.type, event.metadata.name, event.object) == ("DELETED", "a", None)
-
-
 def test_unknown_events_are_passed_over():
     assert decode_event(b'{"type": "NEW"}', Node) is None
 
@@ -183,9 +165,3 @@ def test_lines_survive_any_chunking(lines, data):
         chunk, stream = stream[:size], stream[size:]
         found += splitter.feed(chunk)
     assert found == lines
-
-
-def test_unfinished_line_is_not_given_out():
-    splitter = LineSplitter(longest=1_000_000)
-    assert list(splitter.feed(b'{"a":1}\n\n{"b"')) == [b'{"a":1}']
-    assert list(splitter.feed(b":2}\n")) == [b'{"b":2}']

@@ -36,27 +36,6 @@ def test_merge_reaches_any_object_from_any_other(old, new):
     assert old == before
 
 
-@given(OBJECTS, OBJECTS)
-def test_merging_twice_is_merging_once(old, patch):
-    once = merge(old, patch)
-    assert merge(once, patch) == once
-
-
-@pytest.mark.parametrize(
-    ("old", "patch", "new"),
-    [
-        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
-        ({"a": "b"}, {"a": None}, {}),
-        ({"a": [1]}, {"a": [2, 3]}, {"a": [2, 3]}),
-        ({"a": {"b": 1}}, {"a": {"b": None, "c": 2}}, {"a": {"c": 2}}),
-        ({"a": 1}, {"b": {"c": {"d": None}}}, {"a": 1, "b": {"c": {}}}),
-        ({"a": "text"}, {"a": {"b": 1}}, {"a": {"b": 1}}),
-    ],
-)
-def test_merge_patch_by_its_rfc(old, patch, new):
-    assert merge(old, patch) == new
-
-
 ADDRESSES = {"addresses": [{"type": "InternalIP", "address": "1"}, {"type": "Hostname", "address": "h"}]}
 
 

@@ -106,7 +106,3 @@ async def test_the_lease_and_reviews_do_not_queue_with_the_work():
                 await one.get("/api/v1/nodes/a", Node)
         assert not waiting.done()
         waiting.cancel()
-
-
-def test_boot_time_goes_on():
-    assert command.boot_time() <= command.boot_time()

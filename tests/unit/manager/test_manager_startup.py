@@ -56,11 +56,6 @@ def test_a_name_that_a_package_lacks_is_an_error_as_always(family: Path) -> None
     assert " ".join(ran(program, path=family)[2:]) == "module 'family' has no attribute 'brother'"
 
 
-def test_packages_that_were_imported_before_stay(family: Path) -> None:
-    program = f"import family; {LATER} print(family.name)"
-    assert ran(program, path=family) == ["family", "heavy", "Smith"]
-
-
 def test_a_thread_that_asks_while_it_runs_waits_for_the_name(family: Path) -> None:
     # It is waited for too little to hear that it had to wait, and long enough to hear that it failed at once.
     program = "import family, threading; answer = []\n"
@@ -75,11 +70,6 @@ def test_a_failed_import_says_why(family: Path) -> None:
     (family / "family" / "__init__.py").write_text("import nothing_like_this\n")
     ask = "\ntry: family.name\nexcept ModuleNotFoundError as error: print(error.name)\n"
     assert ran(f"{LATER} import family {ask} {ask}", path=family) == ["nothing_like_this"] * 2
-
-
-def test_a_version_that_no_metadata_has_is_its_own(family: Path) -> None:
-    (family / "family" / "__init__.py").write_text("__version__ = '7'\n")
-    assert ran(f"{LATER} from family import __version__; print(__version__)", path=family) == ["7"]
 
 
 def test_the_version_is_known_without_running_it() -> None:
