@@ -27,11 +27,9 @@ class Json:
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """Serve on a free port of 127.0.0.1, which is given."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        if tls:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
+def running(server: ThreadingHTTPServer) -> Iterator[int]:
+    """Serve in a thread until the end of the block; gives the port."""
+    with server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
@@ -39,3 +37,13 @@ def serving(handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = 
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    """Serve on a free port of 127.0.0.1, which is given."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    with running(server) as port:
+        yield port

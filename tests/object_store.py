@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests import http_server
 
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 
@@ -107,13 +108,6 @@ class _Handler(BaseHTTPRequestHandler):
 def running(bucket: str, access_key: str, host: str = "127.0.0.1") -> Iterator[Store]:
     """A store that answers at an address of this host until the end of the block."""
     store = Store(bucket, access_key)
-    server = _Server(store, host)
-    store.address = f"{host}:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with http_server.running(_Server(store, host)) as port:
+        store.address = f"{host}:{port}"
         yield store
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

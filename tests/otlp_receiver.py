@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.http_server import Json, serving
 
 
 @dataclass
@@ -63,26 +64,15 @@ def attributes(span: Any) -> dict[str, Any]:
 def receiving() -> Iterator[Received]:
     """A receiver on loopback."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Json, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             packed = self.headers.get("Content-Encoding") == "gzip"
             if self.path == "/v1/traces":
                 received.bodies.append(gzip.decompress(body) if packed else body)
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.answer(200, None)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    received = Received(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    received = Received("")
+    with serving(Handler) as port:
+        received.endpoint = f"http://127.0.0.1:{port}"
         yield received
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

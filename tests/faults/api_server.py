@@ -17,14 +17,10 @@ from ccm.testing.memory_transport import MemoryTransport
 
 
 class ApiServer:
-    """Answers over HTTP from objects in memory.
-
-    Args:
-        memory: The objects.
-    """
+    """Answers over HTTP from objects in memory."""
 
     def __init__(self, memory: MemoryTransport) -> None:
-        self._memory = memory
+        self.memory = memory
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request; errors in Kubernetes' form."""
@@ -39,9 +35,9 @@ class ApiServer:
     async def _answer(self, request: web.Request) -> Any:
         text = await request.read()
         body = json.loads(text) if text else {}
-        path, memory = request.path, self._memory
+        path, memory = request.path, self.memory
         if request.method == "GET" and "limit" in request.query:
-            return await self._list(path, request.query.get("fieldSelector", ""))
+            return await self._list(request)
         if request.method == "GET":
             return await memory.get(path, dict)
         if request.method == "PATCH":
@@ -54,14 +50,18 @@ class ApiServer:
         await memory.delete(path, uid=(body.get("preconditions") or {}).get("uid"))
         return {"kind": "Status", "status": "Success"}
 
-    async def _list(self, path: str, selector: str) -> Any:
-        name = selector.removeprefix("metadata.name=")
-        pages = [page async for page in self._memory.list_pages(path, dict, limit=1_000_000, name=name)]
-        (page,) = pages
-        return {"metadata": {"resourceVersion": page.resource_version}, "items": list(page.items)}
+    async def _list(self, request: web.Request) -> Any:
+        name = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+        listing = self.memory.list_pages(request.path, dict, limit=1_000_000, name=name)
+        (page,) = [page async for page in listing]
+        start = int(request.query.get("continue", "0"))
+        end = start + int(request.query["limit"])
+        metadata = {"resourceVersion": page.resource_version}
+        metadata |= {"continue": str(end)} if end < len(page.items) else {}
+        return {"metadata": metadata, "items": page.items[start:end]}
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
-        changes = self._memory.watch(
+        changes = self.memory.watch(
             request.path,
             dict,
             request.query["resourceVersion"],
@@ -90,15 +90,7 @@ def kubeconfig(url: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def serve_memory(memory: MemoryTransport, folder: Path) -> AsyncIterator[Path]:
-    """Serve objects in memory.
-
-    Args:
-        memory: The objects.
-        folder: Where the kubeconfig is written to.
-
-    Yields:
-        The kubeconfig.
-    """
+    """Serve objects in memory; yields a kubeconfig in the folder."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", ApiServer(memory).handle)
     async with served(app) as url:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+# The emulated cloud is shared with the unit tests of ccm.hetzner.
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "hetzner"))
 
 from tests.faults import lab
 

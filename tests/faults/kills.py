@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from emulated_cloud import TOKEN, EmulatedCloud
 
 from ccm.kube.errors import NotFound
 from ccm.kube.protocol import Transport
 from ccm.testing.memory_transport import MemoryTransport
 from tests.faults import facts
 from tests.faults.api_server import serve_memory
-from tests.faults.faulty_cloud import TOKEN, EmulatedCloud, LabError, open_emulated_cloud
+from tests.faults.faulty_cloud import LabError, open_emulated_cloud, state
 from tests.faults.lab import NETWORK, NotConverged, environment
 from tests.faults.objects import NODES, SERVICES, node, service
 from tests.faults.operations import RICH, RICH_SERVICE
@@ -148,9 +149,9 @@ class Site:
 
     async def set_up(self) -> None:
         """Nodes with their servers, and a load balancer that is not ours."""
-        network = await self.emulator.add_network(NETWORK)
+        network = await self.emulator.network(NETWORK)
         for number in range(NODES_IN_THE_LAB):
-            made = await self.emulator.add_server(f"s{number}", network)
+            made = await self.emulator.add_server(f"s{number}", networks=[network])
             self.names[made["id"]] = made["name"]
             body = {"apiVersion": "v1", "kind": "Node", **node(made["name"], number, made["id"])}
             await self.cluster.create(NODES, body, dict)
@@ -172,7 +173,7 @@ class Site:
         else:
             owners[found["metadata"]["uid"]] = "web"
             said.append(facts.read_service(found))
-        balancers, certificates = self.emulator.state("load_balancer", "certificate")
+        balancers, certificates = state(self.emulator, "load_balancer", "certificate")
         said += [facts.read_balancer(one, self.names) for one in balancers]
         return said + [facts.read_certificate(one, owners) for one in certificates]
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from emulated_cloud import OTHER_TOKEN, TOKEN, EmulatedCloud
+
 from ccm.controllers.node import NodeController, NodeOptions
 from ccm.controllers.node_lifecycle import NodeLifecycleController, NodeLifecycleOptions
 from ccm.controllers.route import QUEUE as ROUTE_QUEUE
@@ -26,7 +28,7 @@ from ccm.kube.queue import WorkQueue
 from ccm.testing.memory_transport import MemoryTransport
 from tests.faults import facts
 from tests.faults.faults import ANSWER_TIMEOUT, STRIKING, WHILE, Fault, rules
-from tests.faults.faulty_cloud import FOREIGN_TOKEN, TOKEN, EmulatedCloud, LabError, open_emulated_cloud
+from tests.faults.faulty_cloud import LabError, open_emulated_cloud, state
 from tests.faults.objects import CLUSTER_CIDR, NODES, SERVICES, node
 
 PERIOD = 0.05
@@ -86,7 +88,7 @@ class Lab:
 
     async def add_server(self, number: int) -> None:
         """The server ``s<number>``, in the network."""
-        made = await self.emulator.add_server(f"s{number}", self.network)
+        made = await self.emulator.add_server(f"s{number}", networks=[self.network])
         self.names[made["id"]] = self.names[made["private_net"][0]["ip"]] = made["name"]
 
     def server(self, name: str) -> int:
@@ -115,7 +117,7 @@ class Lab:
 
     def facts(self) -> list[str]:
         """Everything that matters, as sentences."""
-        (network,), balancers, certificates = self.emulator.state("network", "load_balancer", "certificate")
+        (network,), balancers, certificates = state(self.emulator, "network", "load_balancer", "certificate")
         owners = {uid: name for name, uid in UIDS.items()}
         return [
             *(facts.read_node(one, self.names) for one in self.cluster.all(NODES)),
@@ -128,7 +130,7 @@ class Lab:
     async def strike(self, fault: Fault) -> asyncio.Task[None] | None:
         """Let a fault happen from now on; the task ends when it has passed, None if it passes by itself."""
         if fault.foreign_token:
-            self.token.write_text(FOREIGN_TOKEN)
+            self.token.write_text(OTHER_TOKEN)
         elif fault.rule:
             for rule in rules(fault):
                 await self.emulator.admin("POST", "/faults", rule)
@@ -230,7 +232,7 @@ async def open_lab(folder: Path, *, short_timeout: bool = False) -> AsyncIterato
         short_timeout: Give up on late answers soon.
     """
     async with open_emulated_cloud() as emulator:
-        network = await emulator.add_network(NETWORK)
+        network = await emulator.network(NETWORK)
         token = folder / "token"
         token.write_text(TOKEN)
         cloud = open_cloud(environment(emulator, token))

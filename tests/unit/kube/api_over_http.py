@@ -1,31 +1,27 @@
-"""A real HTTP server on loopback that answers from a MemoryTransport, and can be told to misbehave."""
+"""A real HTTP server on loopback that answers from a MemoryTransport, and can be made to misbehave."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from ccm.kube.errors import KubernetesError
 from ccm.testing.memory_transport import MemoryTransport
+from tests.faults.api_server import ApiServer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class ApiOverHttp:
+class ApiOverHttp(ApiServer):
     """Serves `memory`; `override` (if set) answers instead."""
 
     def __init__(self) -> None:
-        self.memory = MemoryTransport()
+        super().__init__(MemoryTransport())
         self.override: Handler | None = None
         self.seen: list[web.Request] = []
-        self.bodies: list[Any] = []
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
         self.server = TestServer(app, host="127.0.0.1")
@@ -35,72 +31,13 @@ class ApiOverHttp:
         return str(self.server.make_url("")).rstrip("/")
 
     async def start(self, context: ssl.SSLContext | None = None) -> None:
-        if context is None:
-            await self.server.start_server()
-        else:
-            await self.server.start_server(ssl=context)
+        await self.server.start_server(ssl=context)
+        if context is not None:
             self.server.scheme = "https"
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.seen.append(request)
-        text = await request.read()
-        body = json.loads(text) if text else None
-        self.bodies.append(body)
-        if self.override is not None:
-            return await self.override(request)
-        try:
-            return await self._serve(request, body)
-        except KubernetesError as error:
-            status = {
-                "kind": "Status",
-                "code": error.status,
-                "reason": error.reason,
-                "message": error.message,
-            }
-            return web.json_response(status, status=error.status)
-
-    async def _serve(self, request: web.Request, body: Any) -> web.StreamResponse:
-        path = request.path
-        if request.method == "GET" and request.query.get("watch"):
-            return await self._watch(request)
-        if request.method == "GET" and "limit" in request.query:
-            return await self._list(request)
-        if request.method == "GET":
-            answer = await self.memory.get(path, dict)
-        elif request.method == "PATCH":
-            content_type: Any = request.content_type
-            answer = await self.memory.patch(path, body, dict, content_type=content_type)
-        elif request.method == "POST":
-            answer = await self.memory.create(path, body, dict)
-        elif request.method == "PUT":
-            answer = await self.memory.update(path, body, dict)
-        else:
-            await self.memory.delete(path, uid=(body.get("preconditions") or {}).get("uid"))
-            answer = {"kind": "Status", "status": "Success"}
-        return web.json_response(answer)
-
-    async def _list(self, request: web.Request) -> web.Response:
-        start = int(request.query.get("continue", "0"))
-        limit = int(request.query["limit"])
-        items = self.memory.all(request.path)
-        metadata = {"resourceVersion": str(self.memory._version)}
-        if start + limit < len(items):
-            metadata["continue"] = str(start + limit)
-        return web.json_response({"metadata": metadata, "items": items[start : start + limit]})
-
-    async def _watch(self, request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        changes = self.memory.watch(
-            request.path,
-            dict,
-            request.query["resourceVersion"],
-            timeout=float(request.query["timeoutSeconds"]),
-        )
-        await response.prepare(request)
-        async for change in changes:
-            value = change.object or {"metadata": msgspec.to_builtins(change.metadata)}
-            await response.write(json.dumps({"type": change.type, "object": value}).encode() + b"\n")
-        return response
+        return await (self.override or self.handle)(request)
 
 
 def raw(*chunks: bytes, then: Callable[[web.Request], Awaitable[None]] | None = None) -> Handler:

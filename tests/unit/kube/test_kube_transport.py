@@ -207,7 +207,7 @@ async def test_refused_token_is_read_again_once(api, tmp_path, seen, calls):
     async def only_new(request):
         if request.headers["Authorization"] != "Bearer new":
             return await refuse(401, "Unauthorized")(request)
-        return await api._serve(request, None)
+        return await api.handle(request)
 
     api.override = only_new
     with pytest.raises(Unauthorized):
@@ -231,7 +231,7 @@ async def test_requests_that_are_refused_together_are_all_sent_again(api, tmp_pa
 
     async def only_new(request):
         if request.headers["Authorization"] == "Bearer new":
-            return await api._serve(request, None)
+            return await api.handle(request)
         if len(api.seen) == 2:
             both.set()
         await both.wait()
@@ -396,7 +396,7 @@ async def test_a_client_certificate_that_is_renewed_is_used(tmp_path):
         names.append(subject[0][1])
         if names[-1] != "new@example.com":
             return await refuse(401, "Unauthorized")(request)
-        return await api._serve(request, None)
+        return await api.handle(request)
 
     def give(name):
         return _kubeconfig(path, api, _trusting(api, authority), **_known_as(name, authority))
