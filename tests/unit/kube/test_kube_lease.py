@@ -402,6 +402,14 @@ async def test_suspended_leader_does_not_believe_in_its_old_lease(server):
         await first.task
 
 
+async def test_race_for_a_free_lease_has_one_winner(server):
+    server.latency = 0.5
+    candidates = [Candidate(server, str(number)) for number in range(5)]
+    await asyncio.sleep(20)
+    assert [candidate.working for candidate in candidates].count(True) == 1
+    assert sum(len(candidate.log) for candidate in candidates) == 1, "the others never began"
+
+
 async def test_conflict_while_taking_over_is_no_victory(server):
     put_lease(server, "", leaseTransitions=4)
     server.fail(Conflict(409), verb="update")
