@@ -53,11 +53,7 @@ class ImplementedElsewhere(CloudError):
 
 
 class RetryAfter(CloudError):
-    """Ask again after a fixed time; no failure is counted. It may also be the cause of another error.
-
-    Attributes:
-        retry_after: Seconds to wait, more than 0.
-    """
+    """Ask again after ``retry_after`` seconds (> 0); no failure is counted. It may cause another error."""
 
     def __init__(self, message: str, retry_after: float, *, notices: Sequence[Notice] = ()) -> None:
         super().__init__(message, notices=notices)
@@ -90,13 +86,7 @@ class Protected(Rejected):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One Event to be.
-
-    Attributes:
-        reason: CamelCase word that tools match on.
-        message: One or two sentences for a person.
-        warning: Whether the Event's type is Warning rather than Normal.
-    """
+    """One Event to be; ``reason`` is a CamelCase word that tools match on, ``message`` is for people."""
 
     reason: str
     message: str
@@ -105,13 +95,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Ingress:
-    """One entry of a Service's status.
-
-    Attributes:
-        ip: An address, or empty.
-        hostname: A name, or empty.
-        ip_mode: ``VIP`` or ``Proxy`` for an address, where empty is ``VIP``; empty for a name.
-    """
+    """One entry of a Service's status: an address, with ``ip_mode`` VIP or Proxy, or a name."""
 
     ip: str = ""
     hostname: str = ""

@@ -48,10 +48,7 @@ class Instance:
 
     Attributes:
         provider_id: ``<scheme>://<id>``, stable for the machine's life.
-        name: The cloud's name for it.
-        type: Value of the instance-type labels; empty = no label.
-        zone: Value of the zone labels; empty = no label.
-        region: Value of the region labels; empty = no label.
+        type: Value of the instance-type labels; empty = no label. ``zone`` and ``region`` likewise.
         addresses: Every address, in the order of the status.
         labels: More labels for the Node, given when it is initialised.
         followed_labels: Which of these are kept true afterwards, unless the Node has values of its own.
@@ -102,14 +99,7 @@ class Instances(Protocol):
     ) -> Mapping[str, Instance | CloudError]:
         """Find the machines of many Nodes with as few calls as possible.
 
-        Args:
-            nodes: The Nodes.
-            accepted_age: How old the answers may be, in seconds.
-
-        Returns:
-            For every Node's name its machine, or the error that :meth:`get` would raise for it.
-
-        Raises:
-            CloudError: Nothing could be found out at all.
+        Returns for every Node's name its machine, or the error that :meth:`get` would raise for it. Raises
+        CloudError if nothing could be found out at all. ``accepted_age`` is in seconds.
         """
         ...

@@ -12,14 +12,7 @@ from ccm.cloud.instances import NodeView
 
 @dataclass(frozen=True, slots=True)
 class ServicePort:
-    """One port of a Service.
-
-    Attributes:
-        port: Where clients connect to.
-        node_port: Where the nodes listen; 0 = none was given out.
-        protocol: ``TCP``, ``UDP`` or ``SCTP``.
-        name: The port's name; may be empty.
-    """
+    """One port of a Service; a ``node_port`` of 0 was not given out. ``protocol``: TCP, UDP or SCTP."""
 
     port: int
     node_port: int
@@ -81,14 +74,7 @@ class LoadBalancerResult:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Something that was made for a Service that does not exist.
-
-    Attributes:
-        namespace: The Service's.
-        name: The Service's.
-        uid: The Service's.
-        what: What was made, in words.
-    """
+    """``what`` was made, in words, for a Service that does not exist; the rest is the Service's."""
 
     namespace: str
     name: str
@@ -106,11 +92,7 @@ class KnowsOthers(Protocol):
         ...
 
     async def differences(self, service: ServiceView, other: str) -> Sequence[str]:
-        """Say what another could not read, or would act on otherwise, each with what to do about it.
-
-        Raises:
-            CloudError: Not known.
-        """
+        """Say what another could not read, or would act on otherwise, and what to do. Raises CloudError."""
         ...
 
 
@@ -134,20 +116,13 @@ class LoadBalancers(Protocol):
     """Makes load balancers. Every method is idempotent and serialises work on the same load balancer."""
 
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
-        """Look for a Service's load balancer; None = it has none.
-
-        Raises:
-            CloudError: Not known.
-        """
+        """Look for a Service's load balancer; None = it has none. Raises CloudError: not known."""
         ...
 
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
         """Say, step by step and without doing it, what :meth:`ensure` would do now, and what it would leave.
 
-        What it leaves is in lines that begin with ``note: ``, which are not steps.
-
-        Raises:
-            CloudError: Not known.
+        What it leaves is in lines that begin with ``note: ``, which are not steps. Raises CloudError.
         """
         ...
 
@@ -165,21 +140,13 @@ class LoadBalancers(Protocol):
     async def delete(self, service: ServiceView) -> LoadBalancerResult:
         """Remove everything that was made for the Service, partly made things too.
 
-        Returns:
-            What was done; no steps = there was nothing.
-
-        Raises:
-            CloudError: Something is left.
+        No steps in the result: there was nothing. Raises CloudError: something is left.
         """
         ...
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """Say what was made for Services of this cluster that do not exist. Nothing is done about it.
 
-        Args:
-            services: UIDs of all Services that have, or should have, a load balancer.
-
-        Raises:
-            CloudError: Not known.
+        ``services`` are UIDs of all that have, or should have, a load balancer. Raises CloudError: not known.
         """
         ...

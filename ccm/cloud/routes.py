@@ -9,12 +9,7 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route of the network.
-
-    Attributes:
-        destination: The pods' CIDR, as text.
-        gateway: The address that it leads to.
-    """
+    """One route of the network: the pods' CIDR, as text, and the address that it leads to."""
 
     destination: str
     gateway: str
@@ -68,30 +63,18 @@ class Routes(Protocol):
         ...
 
     async def list(self, *, accepted_age: float) -> RouteTable:
-        """Read the routes and the machines.
+        """Read the routes and the machines, at most ``accepted_age`` seconds old; 0 asks the cloud.
 
-        Args:
-            accepted_age: How old the answer may be, in seconds. 0 asks the cloud.
-
-        Raises:
-            CloudError: Not known; nothing may be concluded.
+        Raises CloudError: not known; nothing may be concluded.
         """
         ...
 
     async def create(self, route: Route) -> None:
-        """Create a route. One that exists already is a success.
-
-        Raises:
-            CloudError: It is not there, as far as can be known.
-        """
+        """Create a route; one that exists is a success. Raises CloudError: it is not known to exist."""
         ...
 
     async def delete(self, route: Route) -> None:
-        """Delete a route. One that does not exist is a success.
-
-        Raises:
-            CloudError: It is still there, as far as can be known.
-        """
+        """Delete a route. One that does not exist is a success. Raises CloudError: it may be there still."""
         ...
 
 

@@ -407,11 +407,10 @@ class NodeController:
 
 
 def accepted_age(nodes: int, frequency: float) -> float:
-    """How old a list of all machines may be that Nodes are refreshed from, in seconds.
+    """How old a list of all machines may be that refreshes Nodes every ``frequency`` seconds, in seconds.
 
     A list of a thousand machines takes 20 requests, and addresses of machines that run hardly ever change: in
     a large cluster one list serves two runs, or three.
-    ``frequency`` is the time between two refreshes, in seconds.
     """
     runs = min(MAX_RUNS, -(-nodes // AT_ONCE)) or 1
     return frequency * (runs - 0.5)

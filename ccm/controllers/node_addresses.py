@@ -17,13 +17,7 @@ from ccm.kube.objects import Node
 
 
 class ProvidedNodeIpInvalid(CcmError):
-    """The kubelet's ``--node-ip`` can't be met.
-
-    Attributes:
-        node: The Node's name.
-        provided: The annotation's value.
-        offered: The addresses that the cloud has.
-    """
+    """The kubelet's ``--node-ip`` (``provided``) can't be met with the addresses that the cloud offers."""
 
     def __init__(self, node: str, provided: str, offered: Sequence[Address], why: str) -> None:
         super().__init__(f'provided node ip for node "{node}" is not valid: {why}')
@@ -33,14 +27,10 @@ class ProvidedNodeIpInvalid(CcmError):
 
 
 def wanted_addresses(node: Node, offered: Sequence[Address]) -> list[Address]:
-    """The addresses that the Node's status should have.
-
-    Args:
-        node: The Node with its annotations and present addresses.
-        offered: What the cloud has; not empty.
+    """The addresses that the Node's status should have, of those (some) that the cloud offers.
 
     Raises:
-        ProvidedNodeIpInvalid: The annotation asks for something else.
+        ProvidedNodeIpInvalid: The Node's annotation asks for something else.
     """
     addresses = list(offered)
     if not any(address.type == HOSTNAME for address in addresses):
@@ -56,10 +46,7 @@ def wanted_addresses(node: Node, offered: Sequence[Address]) -> list[Address]:
 def prefer(name: str, addresses: Sequence[Address], provided: str) -> list[Address]:
     """Put the provided addresses first and drop others of their types.
 
-    Args:
-        name: The Node's name, for the error.
-        addresses: What there is.
-        provided: One IP, or two of different families with a comma in between.
+    ``provided`` is one IP, or two of different families with a comma in between; ``name`` is for the error.
 
     Raises:
         ProvidedNodeIpInvalid: It is neither, or one of them is not there.

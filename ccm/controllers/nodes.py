@@ -100,12 +100,8 @@ async def update_node(
 ) -> Node | None:
     """Change a Node that others change as well.
 
-    The patch carries the version that the change was computed from; on a conflict, it is computed
-    again from a fresh read.
-    ``change`` computes the merge patch; None = nothing to do.
-
-    Returns:
-        The changed Node, or None if nothing was to be done.
+    The patch carries the version that ``change`` computed it from (None = nothing to do); on a conflict, it
+    is computed again from a fresh read. Returns the changed Node, or None if nothing was to be done.
 
     Raises:
         Conflict: Others were faster, many times.
@@ -191,9 +187,6 @@ def trim_annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
 
     An object may have 256 KiB of them (Kubernetes' TotalAnnotationSizeLimitB in
     k8s.io/apimachinery/pkg/api/validation), and ``kubectl apply`` puts the whole manifest into one.
-
-    Args:
-        annotations: An object's, as the API server sent them or as this function returned them.
     """
     length = sum(len(name) + len(text) for name, text in annotations.items())
     if LAST_APPLIED not in annotations and length <= MAX_ANNOTATIONS_LENGTH:

@@ -182,10 +182,7 @@ class RouteController:
         return max(0.1, period - (loop_time() - started))
 
     async def reconcile(self) -> RoutePlan:
-        """Make routes and conditions right, once.
-
-        Returns:
-            The plan that was carried out.
+        """Make routes and conditions right, once; returns the plan that was carried out.
 
         Raises:
             CloudError: The network could not be read; nothing was done.
@@ -475,11 +472,7 @@ class RouteOptions:
 
 
 def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
-    """Read ``--cluster-cidr``.
-
-    Raises:
-        ConfigurationError: It is empty, no CIDR, or not one of each family.
-    """
+    """Read ``--cluster-cidr``. Raises ConfigurationError if it is empty, or not one CIDR of each family."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     cidrs, problems = _parse("cluster-cidr", parts)
     if not parts:
@@ -492,11 +485,7 @@ def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
 
 
 def parse_additional_cidrs(texts: Sequence[str]) -> tuple[Cidr, ...]:
-    """Read ``--additional-route-cidrs``.
-
-    Raises:
-        ConfigurationError: An entry isn't a CIDR.
-    """
+    """Read ``--additional-route-cidrs``. Raises ConfigurationError if an entry isn't a CIDR."""
     cidrs, problems = _parse("additional-route-cidrs", texts)
     if problems:
         raise ConfigurationError(problems)

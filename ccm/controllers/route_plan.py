@@ -48,14 +48,10 @@ _DEFAULT_ROUTES = frozenset({"0.0.0.0/0", "::/0"})
 
 @dataclass(frozen=True, slots=True)
 class RouteNode:
-    """A Node as far as routes are concerned.
+    """A Node as far as routes are concerned. ``provider_id`` is empty until it is initialised.
 
-    Attributes:
-        provider_id: Empty until it is initialised.
-        pod_cidrs: Its Pods' ranges.
-        internal_ips: Where Kubernetes reaches it; a new route must lead to one of these, as with the official
-            CCM.
-        created: When, in seconds since 1970.
+    A new route must lead to one of its ``internal_ips``, as with the official CCM. ``created``: seconds since
+    1970.
     """
 
     name: str
@@ -67,15 +63,7 @@ class RouteNode:
 
 @dataclass(frozen=True, slots=True)
 class RouteSpec:
-    """A route that a Node needs.
-
-    Attributes:
-        node: Its name.
-        destination: One of its Pods' CIDRs.
-        route: The route; None = it can't be made.
-        problem: Why not.
-        present: It is there already.
-    """
+    """A route that a Node needs, if it can be made (else ``problem``), and whether it is there already."""
 
     node: str
     destination: str
@@ -188,13 +176,9 @@ def confirmed(nodes: Iterable[RouteNode], table: RouteTable) -> set[str]:
 
 @dataclass(slots=True)
 class _Claim:
-    """What a Node says: that a range is its Pods'.
+    """What a Node says: that a range is its Pods'; ``problem`` is why that is not granted.
 
-    Attributes:
-        machine: Its Node's, if that is in the network.
-        present: The right route is there.
-        outside: The range does not lie where Pods' may.
-        problem: Why it is not granted.
+    ``outside``: the range does not lie where Pods' may. ``present``: the right route is there.
     """
 
     node: RouteNode

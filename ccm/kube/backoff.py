@@ -24,9 +24,7 @@ class TokenBucket:
     def reserve(self, now: float, longest: float = math.inf) -> float:
         """Take one token, on credit if need be, and return the seconds to wait before acting.
 
-        Args:
-            now: In seconds.
-            longest: Seconds; who would have to wait longer waits so long, and gets the credit for nothing.
+        Nobody waits for more than ``longest`` seconds; what is beyond that isn't charged.
         """
         self._refill(now)
         self._tokens = max(self._tokens - 1, -longest * self._rate)

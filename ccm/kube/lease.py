@@ -122,11 +122,7 @@ class LeaderElector:
     async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Wait until we lead, work, and give the Lease back when the work ends or we are cancelled.
 
-        Args:
-            work: Is cancelled as soon as we don't lead any more.
-
-        Raises:
-            LeaseLost: We lost the Lease. The process should end.
+        The work is cancelled when another leads, or may lead. Then LeaseLost is raised: end the process.
         """
         await self._acquire()
         self._lead(leading=True)

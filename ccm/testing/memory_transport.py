@@ -365,15 +365,7 @@ _WITH_STATUS = frozenset({"nodes", "services"})
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A collection (no name) or an object of the API.
-
-    Attributes:
-        group: ``api/v1`` or ``apis/GROUP/VERSION``.
-        plural: Name of the kind in paths, like ``nodes``.
-        namespace: Empty for objects of the cluster, and for a collection over all namespaces.
-        name: Empty for a collection.
-        subresource: ``status``, or empty.
-    """
+    """A collection (no name) or an object of the API; ``group`` is ``api/v1`` or ``apis/GROUP/VERSION``."""
 
     group: str
     plural: str

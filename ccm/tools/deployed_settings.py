@@ -144,12 +144,9 @@ class Deployed:
 
 
 async def settings_from(name: str, transport: Transport, own: Mapping[str, str]) -> Deployed:
-    """Read the settings.
+    """Read the settings of ``deployment/NAMESPACE/NAME`` or ``daemonset/…``; the namespace may be left out.
 
-    Args:
-        name: ``deployment/NAMESPACE/NAME`` or ``daemonset/NAMESPACE/NAME``; without a namespace, kube-system.
-        transport: The API server.
-        own: The caller's environment; for what it has, no Secret is read.
+    For what ``own``, the caller's environment, has, no Secret is read.
 
     Raises:
         ConfigurationError: The name is wrong, or there is no such object.

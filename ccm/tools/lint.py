@@ -46,13 +46,7 @@ class Unreadable(Exception):
 def lint(
     name: str, text: str, *, for_official: bool = False, users: dict[str, str] | None = None
 ) -> tuple[int, list[str]]:
-    """Check one file.
-
-    Args:
-        name: Of the file.
-        text: Its content: YAML or JSON, one or more objects.
-        for_official: Also say what the official CCM would make of it.
-        users: Which Service has which Primary IP, in files before this one; those of this one are added.
+    """Check one file of YAML or JSON; ``users`` says which Service has which Primary IP, and is added to.
 
     Returns:
         How many Services of type LoadBalancer it has, and what is wrong with them and would be right.

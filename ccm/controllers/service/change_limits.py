@@ -63,11 +63,7 @@ class ChangeRateLimiter:
 
 
 class DriftBackoff:
-    """One Service's losses of late.
-
-    Attributes:
-        contested: Whether it happened again, so that it isn't a single overwrite.
-    """
+    """One Service's losses of late; ``contested`` if it happened again, so it isn't a single overwrite."""
 
     __slots__ = ("_delay", "_due", "contested")
 

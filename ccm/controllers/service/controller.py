@@ -130,11 +130,7 @@ class ServiceController:
         return f"a Service has been processed for {longest:.0f} s" if longest > STUCK else None
 
     async def reconcile(self, key: str) -> None:
-        """Make the load balancer of one Service right.
-
-        Raises:
-            ServiceNotSynced: It is not right; what made it fail is the cause.
-        """
+        """Make the load balancer of one Service right. Raises ServiceNotSynced."""
         if key.count("/") != 1:
             raise ServiceNotSynced(f'unexpected key format: "{key}"')
         rest = self._rate_limiter.delay(key, loop_time())

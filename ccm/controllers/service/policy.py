@@ -19,13 +19,7 @@ MAX_SHOWN = 3  # addresses of a status in a message
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Which Services are ours.
-
-    Attributes:
-        names: Values of ``spec.loadBalancerClass`` that we answer to.
-        without: Whether Services without a class are ours too; off = run beside another controller that takes
-            them.
-    """
+    """Which Services are ours, by their ``loadBalancerClass``, and whether those ``without`` one are."""
 
     names: frozenset[str] = frozenset()
     without: bool = True
@@ -115,9 +109,7 @@ def _shown(ingress: tuple[LoadBalancerIngress, ...]) -> str:
 class Ensure:
     """Create the load balancer, or make it what the Service asks for.
 
-    Attributes:
-        announced: Whether Events report it even if nothing is changed.
-        by_owner: Whether it counts against what the Service's owner may cause.
+    ``announced``: Events report it even if nothing is changed. ``by_owner``: it counts for the rate limit.
     """
 
     service: Service
@@ -134,12 +126,7 @@ class UpdateHosts:
 
 @dataclass(frozen=True, slots=True)
 class Postpone:
-    """The owner changes the Service too often: the change waits.
-
-    Attributes:
-        seconds: Until it is made.
-        hosts: What does not wait for that.
-    """
+    """The owner changes the Service too often: the change waits for so many seconds; ``hosts`` does not."""
 
     service: Service
     seconds: float
@@ -157,9 +144,7 @@ class Release:
 class Abandon:
     """Delete the load balancer of a Service that is gone without our consent, or another controller's by now.
 
-    Attributes:
-        service: As it was.
-        successor: What has its name now; None = nothing.
+    ``successor`` has its name now; None = nothing.
     """
 
     service: Service
@@ -177,14 +162,10 @@ def decide(
     foreign: bool = False,
     rest: float = 0.0,
 ) -> Action:
-    """Decide what to do about a Service.
+    """Decide what to do about a Service; None = nothing has the name now.
 
-    Args:
-        cached: What we remember of its name.
-        service: What has the name now; None = nothing.
-        hosts: The Nodes that belong behind load balancers.
-        foreign: Whether another controller works for it.
-        rest: Seconds until its owner may cause the next change.
+    ``cached`` is what we remember of its name, ``hosts`` are the Nodes that belong behind load balancers.
+    ``foreign``: another controller works for it. ``rest``: seconds until its owner may cause the next change.
     """
     if cached is not None and (
         service is None or foreign or cached.service.metadata.uid != service.metadata.uid
@@ -223,11 +204,9 @@ def after_waiting(before: Ensure | Release, now: Action) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """When to look at a Service because it changed.
+    """When to look at a Service because it changed, in seconds; None = there is no reason to.
 
-    Attributes:
-        after: Seconds from now; None = there is no reason to.
-        contested: What something else writes again and again, to be reported now; empty = nothing.
+    ``contested``: what something else writes again and again, to be reported now; empty = nothing.
     """
 
     after: float | None = None
@@ -235,11 +214,7 @@ class Requeue:
 
 
 class ServiceCache:
-    """The Services that the controller works for, and what it decides by them.
-
-    Attributes:
-        services: By key.
-    """
+    """The Services that the controller works for, by key, and what it decides by them."""
 
     def __init__(self, classes: Classes) -> None:
         self.services: dict[str, CachedService] = {}

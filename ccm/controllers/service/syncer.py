@@ -49,11 +49,7 @@ class ServiceNotSynced(CcmError):
 
 
 class StatusRefused(ServiceNotSynced):
-    """The API server doesn't accept the Service's status, or another client reverts it.
-
-    Attributes:
-        retry_after: Seconds until it is written again.
-    """
+    """The API server doesn't accept the Service's status, or another client reverts it."""
 
     def __init__(self, retry_after: float) -> None:
         self.retry_after = retry_after
@@ -80,9 +76,7 @@ class ServiceSyncer:
 
     Every method raises :class:`ServiceNotSynced` where something is not done, and reports that by an Event.
 
-    Attributes:
-        nodes: All Nodes as they are now.
-        statuses: Spaces out writes of a status that the API server does not take.
+    ``statuses`` spaces out writes of a status that the API server does not take.
     """
 
     cloud: LoadBalancers
@@ -94,10 +88,9 @@ class ServiceSyncer:
     _orphans: frozenset[Orphan] = frozenset()
 
     async def ensure(self, cached: CachedService, nodes: list[Node], *, announced: bool) -> int:
-        """Create the load balancer, or make it as wanted; if ``announced``, Events report it in any case.
+        """Create the load balancer, or make it as wanted; returns how many steps that took in the cloud.
 
-        Returns:
-            How many steps that took in the cloud.
+        If it is ``announced``, Events report it in any case.
         """
         service = cached.service
         if announced:
@@ -156,9 +149,7 @@ class ServiceSyncer:
     async def abandon(self, old: Service, successor: Service | None) -> None:
         """Remove the load balancer of a Service that is gone without our consent, or another controller's.
 
-        Args:
-            old: The Service.
-            successor: What has its name now; the same Service is not held any longer, its status is theirs.
+        ``successor`` has its name now; the same Service is not held any longer, its status is theirs.
         """
         async with self._report_failure(old, "DeleteLoadBalancerFailed", "Error deleting load balancer"):
             await self._delete(old)

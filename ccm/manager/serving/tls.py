@@ -52,7 +52,6 @@ class ServerTls:
     """An SSL context that follows the certificate's files and the authorities of clients.
 
     Each change makes a new context: OpenSSL's can only be taught to trust one authority more, and would let
-    clients of one that is not trusted any more resume their sessions.
     clients of one that is not trusted any more resume their sessions. Without files, a certificate is made
     for localhost, which ``directory`` keeps, if there is one.
 
