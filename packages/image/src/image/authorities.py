@@ -34,11 +34,7 @@ def certificates(tree: Tree) -> list[bytes]:
 
 
 def by_hash(authorities: Iterable[bytes]) -> dict[str, Entry]:
-    """Certificates by the file names by which OpenSSL finds them.
-
-    Args:
-        authorities: Each PEM.
-    """
+    """Certificates (PEM) by the file names by which OpenSSL finds them."""
     from cryptography import x509  # noqa: PLC0415  slow to load, and './dev up' reads no certificates
     from cryptography.utils import CryptographyDeprecationWarning  # noqa: PLC0415
 

@@ -34,12 +34,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def build(source: Source, cache: Path, platforms: Sequence[Platform]) -> list[Image]:
-    """Returns the images of a tree, from the cache or newly built.
-
-    Args:
-        source: The tree.
-        cache: Folder for packages and layers.
-        platforms: Which images.
+    """Return the images of a tree, from the cache or newly built.
 
     Raises:
         ImageError: A package can't be had, or a step failed.
@@ -53,11 +48,7 @@ def build(source: Source, cache: Path, platforms: Sequence[Platform]) -> list[Im
 
 
 def tidy(cache: Path) -> None:
-    """Bounds the cache: what was used last stays, whichever version of this package made it.
-
-    Args:
-        cache: Locked by the caller.
-    """
+    """Bound the cache, which the caller has locked: the most recently used entries stay."""
     packages = cache / "packages"
     forget_oldest([path for path in cache.iterdir() if path.is_dir() and path != packages], _KEPT_FOLDERS)
     forget_oldest([*packages.glob("*")], _KEPT_PACKAGES)

@@ -32,22 +32,15 @@ _OPTIONS = ("-I", "-S", "-B")
 
 @dataclass(frozen=True)
 class Compiler:
-    """How a Python of the image's version is started on this machine.
+    """How a Python of the image's version is started on this machine."""
 
-    Attributes:
-        command: The interpreter, to be followed by its arguments.
-    """
-
-    command: tuple[str, ...]
+    command: tuple[str, ...]  # interpreter, without its arguments
 
     def compiled(self, tree: Tree) -> dict[str, Entry]:
-        """The compiled files of a tree's Python files, by path.
-
-        Args:
-            tree: By path from the root of the image: it gets into tracebacks.
+        """The compiled files of a tree's Python files; the paths, from the image's root, get into tracebacks.
 
         Raises:
-            ToolError: The interpreter could not be started, or failed.
+            ToolError: The interpreter did not start, or failed.
         """
         sources = {
             path: entry for path, entry in tree.items() if isinstance(entry, File) and path.endswith(".py")
@@ -59,12 +52,7 @@ class Compiler:
 
 
 def own_interpreter(folder: Path, platform: Platform) -> Compiler:
-    """The image's Python on Linux, for this machine's kind of processor.
-
-    Args:
-        folder: Where ``unfold`` has put the image's lowest layer.
-        platform: Of this machine.
-    """
+    """The image's Python on Linux, in a folder that :func:`unfold` made of the image's lowest layer."""
     libraries = folder / "usr/lib" / platform.triplet
     return Compiler(
         (str(folder / platform.loader), "--library-path", str(libraries), str(folder / recipe.PROGRAM))
@@ -72,22 +60,13 @@ def own_interpreter(folder: Path, platform: Platform) -> Compiler:
 
 
 def same_version(debian_version: str) -> Compiler:
-    """A Python of the image's version, where the image's own can't be started; uv fetches it if need be.
-
-    Args:
-        debian_version: Of the package in the image, such as ``3.13.5-2+deb13u5``.
-    """
+    """A Python of the image's version, such as ``3.13.5-2+deb13u5``, found or downloaded by uv."""
     version = debian_version.partition("-")[0]
     return Compiler((find_uv_bin(), "run", "--no-project", "--quiet", "--python", version, "--", "python"))
 
 
 def unfold(tree: Tree, folder: Path) -> None:
-    """Writes a tree into a new folder: all of it, or nothing.
-
-    Args:
-        tree: Without its folders' rights.
-        folder: Nothing happens where it is there already.
-    """
+    """Write a tree into a new folder: all of it, or nothing. An existing folder is kept."""
     if folder.is_dir():
         return
     partial = folder.with_name(f".{folder.name}.{os.getpid()}")

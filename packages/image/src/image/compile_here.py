@@ -74,11 +74,7 @@ def remove_docstrings(tree: ast.Module) -> None:
 
 
 def main(prefix: str) -> None:
-    """Compiles the input. Skips invalid Python, as ``compileall`` does.
-
-    Args:
-        prefix: Of the paths of files that keep their docstrings.
-    """
+    """Compile the input, except invalid Python; paths with ``prefix`` keep their docstrings."""
     tag = sys.implementation.cache_tag
     with (
         tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as sources,

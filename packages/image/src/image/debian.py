@@ -30,25 +30,15 @@ _OWN = {
 
 @dataclass(frozen=True)
 class Package:
-    """A Debian package.
-
-    Attributes:
-        name: Of the package.
-        control: Its stanza in dpkg's status file.
-        files: Files and links, by path from the root.
-    """
+    """A Debian package."""
 
     name: str
-    control: bytes
-    files: Tree
+    control: bytes  # its stanza in dpkg's status file
+    files: Tree  # files and links, by path from the root
 
 
 def unpack(content: bytes) -> Package:
-    """Reads a package's file.
-
-    Args:
-        content: Of the ``.deb``.
-    """
+    """Read a ``.deb`` file."""
     with DebFile(fileobj=io.BytesIO(content)) as deb:
         control = deb.debcontrol()
         status = f"Status: install ok unpacked\n{control.dump()}"
@@ -58,12 +48,12 @@ def unpack(content: bytes) -> Package:
 def assemble(
     packages: Iterable[Package], is_kept: Callable[[str], bool] = recipe.is_kept, own: Tree = _OWN
 ) -> dict[str, Entry]:
-    """The file system of an image's lowest layer; the CCM's, unless another one is asked for.
+    """The file system of an image's lowest layer; by default of the CCM's image.
 
     Args:
-        packages: All that are in it.
-        is_kept: Whether a file of them, by its path, belongs into the image.
-        own: What the image has besides.
+        packages: Debian packages in the image.
+        is_kept: Whether the image needs a package's file, by path.
+        own: Further files.
     """
     everything: dict[str, Entry] = {}
     status: dict[str, Entry] = {}

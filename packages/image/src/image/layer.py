@@ -24,35 +24,20 @@ LEVEL = 9
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer and what manifests say of it.
+    """A layer and what manifests say of it."""
 
-    Attributes:
-        content: The compressed archive.
-        diff_id: SHA-256 of the archive itself, in hexadecimal digits.
-    """
-
-    content: bytes
-    diff_id: str
+    content: bytes  # compressed archive
+    diff_id: str  # SHA-256 of the archive itself, in hexadecimal digits
 
 
 def make_layer(tree: Tree, epoch: int) -> Layer:
-    """Packs a tree.
-
-    Args:
-        tree: What the layer adds to those below it.
-        epoch: Time of every file, in seconds since 1970.
-    """
+    """Pack the files that a layer adds; ``epoch`` is the time of every file, in seconds since 1970."""
     plain = archive(tree, epoch)
     return Layer(zstandard.ZstdCompressor(level=LEVEL).compress(plain), hashlib.sha256(plain).hexdigest())
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Unpacks a layer that was made here into a folder, over what is there.
-
-    Args:
-        content: The compressed archive.
-        folder: The image's root; made if it is not there.
-    """
+    """Unpack a compressed layer of ours over the content of the image's root folder."""
     plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(content)).read()
     with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
         # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them

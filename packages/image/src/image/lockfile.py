@@ -16,36 +16,22 @@ PATH = Path(__file__).with_name("debian.lock")
 
 @dataclass(frozen=True, order=True)
 class Pin:
-    """One Debian package.
-
-    Attributes:
-        name: Of the package.
-        architecture: Of the image that it is for, as in ``Platform.name``.
-        version: Of Debian.
-        path: Below a mirror's root.
-        sha256: Of the package's file, in hexadecimal digits.
-        size: Bytes of that file.
-    """
+    """One Debian package."""
 
     name: str
-    architecture: str
+    architecture: str  # of the image that it is for, as in ``Platform.name``
     version: str
-    path: str
-    sha256: str
-    size: int
+    path: str  # below a mirror's root
+    sha256: str  # of the package's file, in hexadecimal digits
+    size: int  # bytes of that file
 
 
 @dataclass(frozen=True)
 class Lock:
-    """The lock file.
+    """The lock file."""
 
-    Attributes:
-        suite: Debian's code name.
-        pins: Of all platforms, sorted.
-    """
-
-    suite: str
-    pins: tuple[Pin, ...]
+    suite: str  # Debian's code name
+    pins: tuple[Pin, ...]  # of all platforms, sorted
 
     def of(self, platform: Platform) -> tuple[Pin, ...]:
         """The packages of one platform."""

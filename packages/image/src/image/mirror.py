@@ -42,17 +42,11 @@ The number is the maximum size in bytes. Raises OSError if the file is larger, o
 
 @dataclass(frozen=True)
 class Mirror:
-    """Where Debian packages come from.
+    """Where Debian packages come from."""
 
-    Attributes:
-        roots: Addresses of Debian's archives, tried in this order.
-        get: Fetches one file.
-        cache: Folder for files by their hash.
-    """
-
-    roots: tuple[str, ...]
+    roots: tuple[str, ...]  # addresses of Debian's archives, tried in this order
     get: Get
-    cache: Path
+    cache: Path  # folder for files by their hash
 
     def fetch(self, path: str, most: int) -> bytes | None:
         """A file of an archive, not compared with anything, or None where no archive has it.
@@ -104,11 +98,7 @@ class Mirror:
         return content
 
     def packages(self, pins: Iterable[Pin]) -> list[bytes]:
-        """Pinned packages in the order of their pins; a few are fetched at once.
-
-        Raises:
-            ImageError: As :meth:`package`.
-        """
+        """Pinned packages in the order of their pins, a few at a time; raises as :meth:`package`."""
         with ThreadPoolExecutor(_DOWNLOADS) as pool:
             return [*pool.map(self.package, pins)]
 
@@ -125,15 +115,10 @@ def open_mirror(
     environment: Mapping[str, str] = os.environ,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Mirror:
-    """The mirror of this machine.
-
-    Args:
-        cache: Folder for packages.
-        environment: With CCMFS_DEBIAN_MIRROR, if set.
-        sleep: Pauses between attempts.
+    """The mirror of this machine: CCMFS_DEBIAN_MIRROR or those of apt. ``cache`` is for packages.
 
     Raises:
-        MirrorError: None is known.
+        MirrorError: None is configured.
     """
     named = environment.get(VARIABLE, "").rstrip("/")
     roots = (named, named + SECURITY) if named else tuple(dict.fromkeys(_roots_of_apt()))
@@ -146,12 +131,7 @@ def open_mirror(
 
 
 def web_get(proxies: Mapping[str, str], sleep: Callable[[float], None] = time.sleep) -> Get:
-    """Fetches over HTTP, trying again a few times.
-
-    Args:
-        proxies: By scheme; those of the environment are used as well.
-        sleep: Pauses between attempts.
-    """
+    """Fetch over HTTP with a few attempts, by these proxies (by scheme) or those of the environment."""
     import requests  # noqa: PLC0415  slow to load, and './dev up' fetches nothing as a rule
 
     session = requests.Session()
@@ -184,11 +164,7 @@ def _content(answer: requests.Response, most: int) -> bytes:
 
 
 def debian_roots(text: str) -> Iterator[str]:
-    """Addresses of Debian's archives in one of apt's source files, of either format and for any release.
-
-    Args:
-        text: Of the file.
-    """
+    """Addresses of Debian's archives in the text of an apt source file, in either format."""
     from debian.deb822 import Deb822  # noqa: PLC0415  slow to load
 
     for entry in re.split(r"\n\s*\n", text):

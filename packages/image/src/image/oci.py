@@ -74,17 +74,11 @@ class Image:
 
 @dataclass(frozen=True)
 class PlatformImages:
-    """The images of several platforms under one name.
+    """The images of several platforms under one name."""
 
-    Attributes:
-        reference: Their full name on this machine.
-        index: What names them all.
-        images: One a platform.
-    """
-
-    reference: str
+    reference: str  # their full name on this machine
     index: Blob
-    images: tuple[Image, ...]
+    images: tuple[Image, ...]  # one per platform
 
     @property
     def below(self) -> list[Blob]:
@@ -102,9 +96,9 @@ def describe(
     """The image of one platform.
 
     Args:
-        platform: Whose.
+        platform: Its platform.
         layers: Lowest first.
-        settings: User, entry point and so on, as in an OCI image configuration's ``config``.
+        settings: An OCI image configuration's ``config``.
         labels: Of the image, and annotations of its manifest.
         epoch: Time of creation, in seconds since 1970.
     """
@@ -138,12 +132,12 @@ def index_of(images: Iterable[Image], labels: Mapping[str, str]) -> Blob:
 
 
 def write_layout(named: Mapping[str, Blob], below: Iterable[Blob], target: IO[bytes]) -> None:
-    """Writes an OCI layout as one tar archive.
+    """Write an OCI layout as one tar archive.
 
     Args:
-        named: By full names with a tag, the manifests or indexes that they stand for.
-        below: All that those name, and what that names; twice does no harm.
-        target: Where to.
+        named: Manifests or indexes by full names with a tag.
+        below: Everything that those reference; duplicates are fine.
+        target: Binary file.
     """
     entries = [_named(reference, top) for reference, top in named.items()]
     files = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
@@ -157,13 +151,10 @@ def write_layout(named: Mapping[str, Blob], below: Iterable[Blob], target: IO[by
 
 
 def read_layout(source: IO[bytes]) -> dict[str, Image]:
-    """Reads the images of an archive that :func:`write_layout` made of one manifest for each; by full name.
-
-    Args:
-        source: The archive.
+    """Read the images of an archive that :func:`write_layout` made of manifests, by full name.
 
     Raises:
-        LayoutError: It is another one, or what is in it is not what it is named by.
+        LayoutError: It is another archive, or a blob has another digest.
     """
     try:
         with tarfile.open(fileobj=source, mode="r:") as tar:

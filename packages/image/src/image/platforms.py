@@ -7,21 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Platform:
-    """A kind of processor.
+    """A kind of processor."""
 
-    Attributes:
-        name: Of OCI and of Debian, such as ``amd64``.
-        machine: Of the kernel (``uname -m``).
-        triplet: Of Debian's folders of libraries.
-        wheels: Of uv's option ``--python-platform``.
-        loader: Path of glibc's dynamic loader in the image.
-    """
-
-    name: str
-    machine: str
-    triplet: str
-    wheels: str
-    loader: str
+    name: str  # as OCI and Debian name it, such as ``amd64``
+    machine: str  # as the kernel names it (``uname -m``)
+    triplet: str  # of Debian's folders of libraries
+    wheels: str  # value of uv's option ``--python-platform``
+    loader: str  # path of glibc's dynamic loader in the image
 
 
 AMD64 = Platform(

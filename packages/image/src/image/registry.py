@@ -33,16 +33,10 @@ proxy is asked: crane would fall back to HTTP for a registry with a private addr
 
 @dataclass(frozen=True)
 class Target:
-    """Where an image goes.
+    """Where an image goes."""
 
-    Attributes:
-        registry: Host, and port if it is not the usual one.
-        name: Of the repository in it.
-        tag: What people call this image.
-    """
-
-    registry: str
-    name: str
+    registry: str  # host, and a port other than the default
+    name: str  # of the repository
     tag: str
 
     def __str__(self) -> str:
@@ -70,14 +64,14 @@ def push(
     below: Iterable[Blob],
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Uploads what the repository lacks, and names it. After a failure, the next push continues.
+    """Upload what the repository lacks, and name it. After a failure, the next push continues.
 
     Args:
-        crane: The program.
-        target: Where to.
+        crane: Path of the program.
+        target: Name of the image.
         top: A manifest or an index.
-        below: All that it names, and what that names.
-        environment: Of crane, which takes the credentials of ``docker login``; USERNAME and PASSWORD win.
+        below: Everything that it references.
+        environment: Of crane, which uses the credentials of ``docker login``; USERNAME and PASSWORD win.
 
     Raises:
         RegistryError: The registry refused, or did not answer.

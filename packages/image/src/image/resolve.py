@@ -52,15 +52,10 @@ class Index:
 
 
 def indexes(mirror: Mirror, verify: Verify, now: datetime) -> dict[Platform, Index]:
-    """What Debian has now for each platform.
-
-    Args:
-        mirror: Who has the lists.
-        verify: Takes what is signed out of them.
-        now: A list that was valid only before, or comes from later, is not believed.
+    """Debian's present package lists, by platform.
 
     Raises:
-        ImageError: A list can't be had, is not signed or no longer valid.
+        ImageError: A list can't be had, has no valid signature, or is not valid at ``now``.
     """
     suites = [*_suites(mirror, verify, now)]
     return {
@@ -72,12 +67,7 @@ def indexes(mirror: Mirror, verify: Verify, now: datetime) -> dict[Platform, Ind
 def newest_pins(
     debian: Mapping[Platform, Index], roots: Collection[str], left_out: Collection[str]
 ) -> list[Pin]:
-    """An image's packages in their newest versions, of all platforms.
-
-    Args:
-        debian: As :func:`indexes` gives it.
-        roots: What the image is about.
-        left_out: Names of dependencies that it does without.
+    """The newest versions of an image's packages (``roots`` and their dependencies), of all platforms.
 
     Raises:
         LockFileError: Debian lacks a package.
@@ -90,15 +80,10 @@ def newest_pins(
 
 
 def closure(index: Index, roots: Iterable[str], left_out: Collection[str]) -> dict[str, Packages]:
-    """Packages and all that they depend on; of alternatives the first.
-
-    Args:
-        index: What there is.
-        roots: Names of packages.
-        left_out: Names of dependencies that are not followed.
+    """Packages and their dependencies, except those that are left out; of alternatives the first.
 
     Raises:
-        LockFileError: A package isn't there.
+        LockFileError: A package doesn't exist.
     """
     chosen: dict[str, Packages] = {}
     waiting = [*roots]

@@ -103,16 +103,12 @@ class Source:
 
 
 def read_source(root: Path = ROOT, environment: Mapping[str, str] = os.environ) -> Source:
-    """Reads a tree.
-
-    Args:
-        root: The clone.
-        environment: SOURCE_DATE_EPOCH is heeded.
+    """Read a clone; SOURCE_DATE_EPOCH sets the image's time.
 
     Raises:
         LockFileError: The list of Debian packages can't be read.
-        VariableError: SOURCE_DATE_EPOCH is no time.
-        VersionError: The tree does not say its version.
+        VariableError: SOURCE_DATE_EPOCH isn't a time.
+        VersionError: The tree has no version.
     """
     package = root / _PACKAGE.relative_to(ROOT)
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
@@ -139,11 +135,8 @@ def package_files(package: Path) -> dict[str, Entry]:
 def project_version(root: Path) -> str:
     """The version of a tree, from the one file that has it.
 
-    Args:
-        root: The clone.
-
     Raises:
-        VersionError: That file does not say it.
+        VersionError: The file doesn't have it.
     """
     path = root / "ccm" / "version.py"
     found = re.search(r'^VERSION = "([^"]+)"$', path.read_text(), re.MULTILINE)
@@ -153,12 +146,7 @@ def project_version(root: Path) -> str:
 
 
 def distribution_files(project: Mapping[str, Any], version: str) -> dict[str, Entry]:
-    """The installed package's metadata: its entry points name the clouds.
-
-    Args:
-        project: That table of ``pyproject.toml``.
-        version: Of the package.
-    """
+    """The installed package's metadata, of ``pyproject.toml``'s ``project``: entry points name the clouds."""
     folder = f"{project['name'].replace('-', '_')}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
     groups = [

@@ -74,11 +74,6 @@ def key() -> str:
 def write(mirror: Mirror, platform: Platform, target: IO[bytes]) -> None:
     """Make the image and write it as an OCI layout in a tar.
 
-    Args:
-        mirror: Has the packages.
-        platform: Whose.
-        target: Where to.
-
     Raises:
         ImageError: A package can't be had.
     """

@@ -20,18 +20,18 @@ def run(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Runs a program and returns what it wrote to standard output.
+    """Run a program without a shell and return its standard output.
 
     Args:
-        what: Names it in errors, as in "installing the dependencies".
-        command: Program and arguments; no shell.
+        what: Names the step in errors, such as "installing the dependencies".
+        command: Program and arguments.
         timeout: Seconds.
-        stdin: What it reads.
-        cwd: Working directory; None for ours.
-        environment: All its variables; None for ours.
+        stdin: Standard input.
+        cwd: Working directory; None: ours.
+        environment: All variables; None: ours.
 
     Raises:
-        ToolError: With the last lines of what it complained of.
+        ToolError: With the last lines of its standard error.
     """
     try:
         done = subprocess.run(

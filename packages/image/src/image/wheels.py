@@ -16,11 +16,7 @@ _SECONDS = 600.0
 
 
 def install(requirements: bytes, platform: Platform) -> dict[str, Entry]:
-    """What the image needs of the dependencies, by path below their folder.
-
-    Args:
-        requirements: Pinned, with hashes.
-        platform: Of the image.
+    """What the image needs of the pinned dependencies, by path below their folder.
 
     Raises:
         ToolError: A package can't be had, has no wheel for this platform, or has another hash.

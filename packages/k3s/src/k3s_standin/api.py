@@ -110,11 +110,7 @@ class ApiClient:
         return self.request("PATCH", path, body, "application/merge-patch+json")
 
     def watch(self, path: str, version: str) -> Iterator[Any]:
-        """The events of a collection, until the server ends the watch after five minutes.
-
-        Args:
-            path: Of the collection.
-            version: The resource version after which events begin.
+        """The events of a collection after a resource version; the server ends the watch after 5 minutes.
 
         Raises:
             ApiError: An error status, or no response. Later errors are events of type ``ERROR``.

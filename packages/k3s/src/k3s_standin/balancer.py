@@ -79,11 +79,7 @@ class Balancer:
         return f"https://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        """Listen.
-
-        Raises:
-            OSError: The port is taken.
-        """
+        """Listen; raises OSError if the port is taken."""
         self._listener = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = self._listener.sockets[0].getsockname()[1]
 

@@ -58,7 +58,7 @@ def unpack(wanted: ControlPlane, content: bytes) -> None:
     """Write the files; certificates that other authorities signed are made again.
 
     Raises:
-        K3sError: One is missing.
+        K3sError: A file is missing.
     """
     given, shared = json.loads(content), files(wanted)
     if missing := [name for name in shared if name not in given]:
@@ -76,13 +76,8 @@ def unpack(wanted: ControlPlane, content: bytes) -> None:
 def fetch(wanted: ControlPlane, supervisor: Supervisor, critical: Mapping[str, str]) -> None:
     """Get the files from a server of the cluster to join.
 
-    Args:
-        wanted: Their paths.
-        supervisor: A client of that server, with the token of servers.
-        critical: Flags whose values all servers must share.
-
     Raises:
-        K3sError: It refuses, does not answer, has no etcd to join, or has other values.
+        K3sError: It refuses, does not answer, has no etcd to join, or has other values of critical flags.
     """
     authority = wanted.pki.folder / "joined-ca.crt"
     write_secret(authority, supervisor.authority().decode(), 0o644)
@@ -116,7 +111,6 @@ def keep(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
 
     Raises:
         K3sError: They exist, for another token.
-        ApiError: Etcd does not answer.
     """
     if _stored(etcd, password) is None:
         etcd.put(key_of(password), _sealed(pack(wanted), password))
@@ -127,7 +121,6 @@ def recover(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
 
     Raises:
         K3sError: They exist for another token, or not at all.
-        ApiError: Etcd does not answer.
     """
     found = _stored(etcd, password)
     if found is None:

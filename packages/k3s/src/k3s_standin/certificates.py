@@ -158,11 +158,11 @@ class Authority:
         write_secret(description, text)
 
     def sign(self, request: str, *, server: Sequence[str] = (), client: bool = True) -> str:
-        """Sign a request.
+        """Sign a request (PEM) whose subject the caller has checked.
 
         Args:
-            request: Its PEM text; the caller has checked its subject.
-            server: Names and addresses for which the certificate will serve.
+            request: PEM text.
+            server: Names and addresses of a server's certificate.
             client: Whether it will identify a client.
 
         Raises:
@@ -177,10 +177,7 @@ class Authority:
 
 
 def create_signing_key(private: Path, public: Path) -> None:
-    """The key pair that signs service account tokens; keeps an existing one.
-
-    A private key from another server gets its public one.
-    """
+    """Create the key pair that signs service account tokens, or what is missing of it."""
     if public.exists():
         return
     if not private.exists():

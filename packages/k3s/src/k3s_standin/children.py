@@ -36,13 +36,7 @@ class Children:
     """Child processes by component name, each with a log file."""
 
     def __init__(self, programs: Path, logs: Path, *, own_session: bool = True) -> None:
-        """Starts nothing.
-
-        Args:
-            programs: Folder of the toolchain's programs.
-            logs: Folder for log files; made if it is missing.
-            own_session: Keep terminal signals from the children. A service doesn't need it.
-        """
+        """Start nothing; ``own_session`` keeps terminal signals from the children."""
         self._programs = programs
         self._logs = logs
         self._own_session = own_session
@@ -83,11 +77,7 @@ class Children:
         return next(names, None)
 
     def check(self) -> None:
-        """Raise when a component has ended.
-
-        Raises:
-            ChildEndedError: It has.
-        """
+        """Raise ChildEndedError if a component has ended."""
         if name := self.ended():
             raise ChildEndedError(name, self._processes[name].returncode, self.tail(name))
 
@@ -102,10 +92,7 @@ class Children:
         await self.start(command)
 
     async def stop(self) -> None:
-        """End all of them; returns when none is left.
-
-        A cancelled call kills them.
-        """
+        """End all children; returns when none is left. A cancelled call kills them."""
         try:
             await _end(self._processes)
         finally:

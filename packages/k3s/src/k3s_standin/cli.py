@@ -54,11 +54,7 @@ _ABSENT = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command.
-
-    Returns:
-        The exit status.
-    """
+    """Run the command; returns the exit status."""
     try:
         return _dispatch(words_of(argv))
     except UsageError as error:
@@ -102,21 +98,13 @@ def _token(words: Sequence[str]) -> str:
 
 
 def read_flags(command: str, words: Sequence[str], variables: Mapping[str, str]) -> Parsed:
-    """Flags from command line, environment and configuration file.
-
-    Raises:
-        UsageError: One of them is wrong.
-    """
+    """Flags from command line, environment and configuration file; raises UsageError."""
     settings = read_settings(command, words, variables)
     return parse(command, words, variables=variables, settings=settings)
 
 
 def read_settings(command: str, words: Sequence[str], variables: Mapping[str, str]) -> dict[str, Value]:
-    """The settings of the configuration file, which command line or environment may name.
-
-    Raises:
-        UsageError: One of them is wrong.
-    """
+    """The settings of the configuration file, which flags or environment may name; raises UsageError."""
     first = parse(command, words, variables=variables)
     return configfile.load(Path(str(first.values.get("config") or configfile.CONFIG_FILE)))
 
@@ -145,9 +133,6 @@ def start_annotations(command: str, words: Sequence[str], variables: Mapping[str
     """The annotations about a node's start.
 
     As in k3s, flags of the file that a server ignores are left out: one may be a misspelled secret.
-
-    Raises:
-        UsageError: The configuration file is wrong.
     """
     settings = read_settings(command, words, variables)
     in_file = configfile.arguments({name: said for name, said in settings.items() if is_flag(command, name)})

@@ -46,11 +46,7 @@ class Schedule:
     zone: tzinfo | None = None  # the time zone of the fields; None: the machine's own
 
     def after(self, now: datetime) -> datetime | None:
-        """The first time after ``now``; None if there is none in five years.
-
-        Args:
-            now: In the machine's time zone, as the result.
-        """
+        """The first time after ``now`` (both in the machine's time zone); None if not within five years."""
         if self.every:
             return (now + self.every).replace(microsecond=0)
         there = now.astimezone(self.zone).replace(tzinfo=None) if self.zone else now

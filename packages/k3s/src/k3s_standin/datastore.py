@@ -102,10 +102,7 @@ def client(wanted: ControlPlane, url: str = "", seconds: float = TIMEOUT_SECONDS
 
 
 def join(wanted: ControlPlane, member: EtcdMember, supervisor: Supervisor) -> ControlPlane:
-    """Become a learner of another server's cluster.
-
-    Returns:
-        The settings with etcd's flags for its first start.
+    """Become a learner of another server's cluster; returns the settings for etcd's first start.
 
     Raises:
         K3sError: The other server does not answer, or etcd refuses.

@@ -14,11 +14,7 @@ _KEY_BYTES = 32
 
 
 def configuration(key: bytes) -> dict[str, Any]:
-    """The API server's EncryptionConfiguration: writes Secrets with AES-CBC, reads plain ones, too.
-
-    Args:
-        key: 32 bytes.
-    """
+    """The EncryptionConfiguration with a 32-byte key: writes Secrets by AES-CBC, reads plain ones, too."""
     encrypting = {"aescbc": {"keys": [{"name": "aescbckey", "secret": base64.b64encode(key).decode()}]}}
     return {
         "kind": "EncryptionConfiguration",

@@ -94,27 +94,19 @@ def plan_join(members: Sequence[Member], name: str, peer: str) -> Joining:
 
 
 class Etcd:
-    """A client of one member."""
+    """A client of one member; every method raises ApiError if etcd refuses or does not answer."""
 
     def __init__(self, api: ApiClient) -> None:
         """Sends nothing."""
         self._api = api
 
     def members(self) -> list[Member]:
-        """All members.
-
-        Raises:
-            ApiError: It does not answer, or there is no quorum.
-        """
+        """All members; without a quorum it fails."""
         found = self._api.request("POST", "/v3/cluster/member/list", {"linearizable": True})
         return [read_member(one) for one in found.get("members", [])]
 
     def add_learner(self, peer: str) -> None:
-        """Add a member that votes later.
-
-        Raises:
-            ApiError: Etcd refuses: another learner exists, or the quorum would be at risk.
-        """
+        """Add a member that votes later; refused while another learner exists or the quorum is at risk."""
         self._api.request("POST", "/v3/cluster/member/add", {"peerURLs": [peer], "isLearner": True})
 
     def promote(self, member: Member) -> bool:
@@ -126,11 +118,7 @@ class Etcd:
         return True
 
     def remove(self, member: Member) -> None:
-        """Remove a member; a missing one is fine.
-
-        Raises:
-            ApiError: Etcd refuses or does not answer.
-        """
+        """Remove a member; a missing one is fine."""
         try:
             self._api.request("POST", "/v3/cluster/member/remove", {"ID": member.id})
         except ApiError as error:
@@ -138,38 +126,22 @@ class Etcd:
                 raise
 
     def move(self, member: Member, peer: str) -> None:
-        """Set a member's peer URL.
-
-        Raises:
-            ApiError: Etcd refuses or does not answer.
-        """
+        """Set a member's peer URL."""
         self._api.request("POST", "/v3/cluster/member/update", {"ID": member.id, "peerURLs": [peer]})
 
     def status(self) -> Mapping[str, Any]:
-        """The status of this member.
-
-        Raises:
-            ApiError: It does not answer.
-        """
+        """The status of this member."""
         return self._api.request("POST", "/v3/maintenance/status", {})
 
     def snapshot(self) -> Iterator[bytes]:
-        """The whole content in parts, with its checksum at the end.
-
-        Raises:
-            ApiError: It does not answer, or breaks off.
-        """
+        """The whole content in parts, with its checksum at the end."""
         for part in self._api.stream("POST", "/v3/maintenance/snapshot", {}):
             if "result" not in part:
                 raise ApiError(0, f"the snapshot broke off: {part}")
             yield base64.b64decode(part["result"].get("blob", ""))
 
     def below(self, prefix: str) -> dict[str, bytes]:
-        """The keys with a prefix, and their values.
-
-        Raises:
-            ApiError: It does not answer.
-        """
+        """The keys with a prefix, and their values."""
         key, end = prefix.encode(), prefix[:-1].encode() + bytes([ord(prefix[-1]) + 1])
         asked = {"key": _base64(key), "range_end": _base64(end)}
         found = self._api.request("POST", "/v3/kv/range", asked)
@@ -179,11 +151,7 @@ class Etcd:
         }
 
     def put(self, key: str, value: bytes) -> None:
-        """Set a key.
-
-        Raises:
-            ApiError: It does not answer.
-        """
+        """Set a key."""
         self._api.request("POST", "/v3/kv/put", {"key": _base64(key.encode()), "value": _base64(value)})
 
     def leads(self) -> bool:
@@ -216,11 +184,7 @@ def answers(etcd: Etcd) -> bool:
 
 
 def remove_node(etcd: Etcd, name: str, address: str) -> None:
-    """Remove the member with this name and this address, if it exists.
-
-    Raises:
-        ApiError: Etcd refuses or does not answer.
-    """
+    """Remove the member with this name and this address, if it exists."""
     for member in etcd.members():
         if member.name == name and address in map(host, member.peers):
             log.info(f"Removing name={name} id={member.id} address={address} from etcd")
@@ -239,11 +203,7 @@ class Learners:
     _since: dict[str, float] = field(default_factory=dict, init=False)
 
     def look(self) -> None:
-        """Check once.
-
-        Raises:
-            ApiError: Etcd does not answer.
-        """
+        """Check once."""
         if not self.etcd.leads():
             self._since.clear()
             return

@@ -37,10 +37,7 @@ Object = Mapping[str, Any]
 def variables(cluster_dns: str, cluster_domain: str, storage_path: str) -> dict[str, str]:
     """Values for the variables in manifests.
 
-    Args:
-        cluster_dns: Address of the DNS Service; or two, of both families, with a comma.
-        cluster_domain: Of the cluster.
-        storage_path: Where nodes keep the volumes of the StorageClass ``local-path``.
+    A dual-stack ``cluster_dns`` has two addresses with a comma.
     """
     addresses = cluster_dns.split(",")
     return {
@@ -120,11 +117,7 @@ class Resources:
     _known: dict[tuple[str, str], tuple[str, bool]] = field(default_factory=dict, init=False)
 
     def path(self, content: Object) -> str:
-        """The path of an object; the default namespace is ``default``.
-
-        Raises:
-            ApiError: The API server doesn't have its kind, or does not answer.
-        """
+        """The path of an object (default namespace: ``default``); ApiError 404 for an unknown kind."""
         version, metadata = content["apiVersion"], content["metadata"]
         base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
         if (version, content["kind"]) not in self._known:
@@ -153,11 +146,7 @@ class Deployer:
         self._resources = Resources(self.api)
 
     async def run(self, eager_seconds: float = 60.0) -> None:
-        """Runs until cancelled; logs failures and tries again.
-
-        Args:
-            eager_seconds: For how long failures are retried at once, and logged only at the end.
-        """
+        """Run until cancelled; for ``eager_seconds`` failures are retried at once, and logged at the end."""
         attempts = int(eager_seconds / _EAGER_SECONDS)
         while True:
             failures = await asyncio.to_thread(self.sync)
@@ -171,11 +160,7 @@ class Deployer:
             await asyncio.sleep(PERIOD_SECONDS)
 
     def sync(self) -> list[str]:
-        """Read the folder once.
-
-        Returns:
-            The failures.
-        """
+        """Read the folder once; returns the failures."""
         failures = []
         for path in sorted(p for p in self.folder.rglob("*") if p.is_file()):
             try:

@@ -62,11 +62,7 @@ def remove() -> None:
 
 
 def load(rules: str, what: str) -> None:
-    """Load rules into nft.
-
-    Raises:
-        K3sError: It refuses, or does not end.
-    """
+    """Load rules into nft; raises K3sError."""
     command = ["nft", "-f", "-"]
     try:
         done = subprocess.run(command, input=rules, capture_output=True, text=True, check=False, timeout=60)
@@ -77,11 +73,7 @@ def load(rules: str, what: str) -> None:
 
 
 def give(ranges: Sequence[str], cluster_cidr: str) -> None:
-    """Set up the network of this node's Pods.
-
-    Raises:
-        K3sError: Nft refuses.
-    """
+    """Set up the network of this node's Pods; raises K3sError."""
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     if "," in cluster_cidr:
         Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")

@@ -42,11 +42,11 @@ async def start_node(
     """Join and start the components; the Node is registered a second later.
 
     Args:
-        children: Run containerd, kubelet and kube-proxy.
+        children: Runs containerd, kubelet and kube-proxy.
         node: The flags.
         server: URL of the API server.
         token: The secret to join with.
-        balancer: For the components' way to the API servers; None: they use ``server`` only.
+        balancer: For the components' connections to API servers; None: they use ``server`` only.
 
     Raises:
         K3sError: A component failed.
@@ -69,11 +69,7 @@ async def start_node(
 
 
 async def register_node(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
-    """Write k3s's annotations on the Node; returns when that is done and its Pods have a network.
-
-    Raises:
-        K3sError: A component failed.
-    """
+    """Write k3s's annotations on the Node; returns when that is done and its Pods have a network."""
     key = joined.folder / "client-kubelet.key"
     api = ApiClient(server, joined.authority, key.with_suffix(".crt"), key)
     while not await asyncio.to_thread(_annotate, api, node):

@@ -119,14 +119,7 @@ class NodeController:
             until = _SYNC_SECONDS if settled else RETRY_SECONDS
 
     def sync(self, nodes: Sequence[Object]) -> bool:
-        """Reconcile once; sends nothing if nothing has changed.
-
-        Returns:
-            Whether all is done; otherwise a Node has changed meanwhile, and must be processed again.
-
-        Raises:
-            ApiError: The API server refuses or does not answer.
-        """
+        """Reconcile once, and send only changes. False: a Node has changed meanwhile; process it again."""
         seen = [(owner(node), is_going(node), finalizers(node), hosts([node])) for node in nodes]
         if seen == self._seen and self.now() - self._synced < _SYNC_SECONDS:
             return True

@@ -21,11 +21,7 @@ _SECRETS = frozenset(
 
 
 def node_arguments(words: Sequence[str]) -> list[str]:
-    """The command line, with each flag and its value separate.
-
-    Args:
-        words: ``server`` or ``agent``, the flags of the configuration file, and the rest of the command line.
-    """
+    """The command line (``server`` or ``agent``, flags of the file, others), flags and values separate."""
     parts = [part for word in words for part in (word.split("=", 1) if word.startswith("-") else [word])]
     return [
         _HIDDEN if before in _SECRETS else part for before, part in zip(["", *parts], parts, strict=False)

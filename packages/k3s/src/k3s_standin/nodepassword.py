@@ -49,9 +49,6 @@ def claim(api: ApiClient, node: str, password: str) -> bool:
 
     Returns:
         False if the name belongs to another machine, whether or not its Node exists.
-
-    Raises:
-        ApiError: The API server does not answer.
     """
     name = secret_name(node)
     stored = api.get(f"{SECRETS}/{name}")
@@ -78,11 +75,7 @@ def _create(api: ApiClient, name: str, password: str) -> bool:
 
 
 def forget(api: ApiClient, node: str) -> None:
-    """Release a node's name for another machine.
-
-    Raises:
-        ApiError: The API server does not answer.
-    """
+    """Release a node's name for another machine."""
     try:
         api.request("DELETE", f"{SECRETS}/{secret_name(node)}")
     except ApiError as error:

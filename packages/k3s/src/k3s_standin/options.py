@@ -154,11 +154,7 @@ def is_dual(ranges: str) -> bool:
 
 
 def check_families(cluster_cidr: str, what: str, given: str, *, dual: bool) -> None:
-    """Check that a flag has the families of the Pods' ranges, with k3s's message.
-
-    Raises:
-        UsageError: It doesn't.
-    """
+    """Check that a flag has the families of the Pods' ranges; raises UsageError with k3s's message."""
     if is_dual(cluster_cidr) != dual:
         raise UsageError(
             f"cluster-cidr: [{cluster_cidr.replace(',', ' ')}] and {what}: [{given.replace(',', ' ')}], must "
@@ -167,12 +163,9 @@ def check_families(cluster_cidr: str, what: str, given: str, *, dual: bool) -> N
 
 
 def check_node_ips(node: NodeOptions, cluster_cidr: str) -> None:
-    """Check that a node of a dual-stack cluster has addresses of both families.
+    """Check that a node of a dual-stack cluster has addresses of both families; raises UsageError.
 
     Without the flag k3s finds one address, never two. In a single-stack cluster, both are fine.
-
-    Raises:
-        UsageError: It doesn't.
     """
     versions = {ipaddress.ip_address(address).version for address in node.node_ips}
     if is_dual(cluster_cidr):
@@ -180,11 +173,7 @@ def check_node_ips(node: NodeOptions, cluster_cidr: str) -> None:
 
 
 def number_of(values: Mapping[str, Value], name: str, default: str, base: int = 10) -> int:
-    """The value of a numeric flag.
-
-    Raises:
-        UsageError: It isn't a number.
-    """
+    """The value of a numeric flag; raises UsageError."""
     text = text_of(values, name, default)
     try:
         return int(text, base)
@@ -203,11 +192,7 @@ def _token(values: Mapping[str, Value], name: str) -> Token | None:
 
 
 def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
-    """The flags that server and agent share.
-
-    Raises:
-        UsageError: A value is wrong; the message names the flag.
-    """
+    """The flags that server and agent share; a wrong value is a UsageError that names the flag."""
     name = text_of(values, "node-name") or hostname.lower()
     if not is_node_name(name):
         raise UsageError(
@@ -227,11 +212,7 @@ def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
 
 
 def agent_options(values: Mapping[str, Value], hostname: str) -> AgentOptions:
-    """The flags of ``k3s agent``.
-
-    Raises:
-        UsageError: A value is missing or wrong; the message names the flag.
-    """
+    """The flags of ``k3s agent``; a wrong or missing value is a UsageError that names the flag."""
     url, token = text_of(values, "server").rstrip("/"), _token(values, "token")
     if not url:
         raise UsageError("--server is required (or K3S_URL): the URL of the server, https://ADDRESS:6443")
@@ -260,11 +241,7 @@ def _advertised(node: NodeOptions, address: str) -> str:
 
 
 def server_options(values: Mapping[str, Value], hostname: str, address: str) -> ServerOptions:
-    """The flags of ``k3s server``.
-
-    Raises:
-        UsageError: A value is wrong, or a joining server has no token; the message names the flag.
-    """
+    """The flags of ``k3s server``; a wrong value is a UsageError that names the flag."""
     server, token = _joining(values)
     node = node_options(values, hostname)
     cluster_cidr, service_cidr = _pods_and_services(values)
@@ -376,11 +353,7 @@ def _s3(values: Mapping[str, Value]) -> S3Options:
 
 
 def given_s3(values: Mapping[str, Value]) -> dict[str, Any]:
-    """The flags for S3, by the names of ``S3Options``.
-
-    Raises:
-        UsageError: A number isn't one.
-    """
+    """The flags for S3, by the names of ``S3Options``."""
     given: dict[str, Any] = {
         name: text_of(values, flag) for flag, name in _S3_TEXTS.items() if flag in values
     }

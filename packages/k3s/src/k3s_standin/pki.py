@@ -70,11 +70,7 @@ class Pki:
         return self.server_authority.certificate, self.certificate(user), self.key(user)
 
     def ensure(self, serving: Sequence[str], etcd: Sequence[str] = ()) -> None:
-        """Make what is missing, and the API server's certificate again when its names change.
-
-        Raises:
-            CertificateError: openssl refused.
-        """
+        """Make what is missing, and the API server's certificate again when its names change."""
         for authority, certificates in self._plan(tuple(serving), tuple(etcd)):
             authority.create()
             for certificate in certificates:

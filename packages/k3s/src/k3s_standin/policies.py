@@ -41,10 +41,7 @@ class World:
 
 
 def read_pod(content: Object) -> Pod | None:
-    """A Pod from the API's response; None if policies don't apply.
-
-    That are Pods on the node's own network, and Pods without an address, yet or any more.
-    """
+    """A Pod from the API's response; None if it is on the node's own network or has no address."""
     spec, status, metadata = content["spec"], content.get("status", {}), content["metadata"]
     addresses = tuple(one["ip"] for one in status.get("podIPs", []))
     if spec.get("hostNetwork") or not addresses or status.get("phase") in {"Succeeded", "Failed"}:
@@ -84,12 +81,7 @@ def _expression(expression: Object, labels: Labels) -> bool:
 
 
 def ruleset(world: World, node: str) -> str:
-    """The rules of a node, as one text for ``nft -f`` that replaces earlier ones.
-
-    Args:
-        world: The cluster's objects.
-        node: Its name; rules filter the traffic of its Pods.
-    """
+    """The rules for the traffic of a node's Pods: one text for ``nft -f`` that replaces earlier ones."""
     chains: list[str] = []
     jumps: dict[str, list[str]] = {"saddr": [], "daddr": []}
     local = [pod for pod in world.pods if pod.node == node]

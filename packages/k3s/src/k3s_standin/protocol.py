@@ -27,10 +27,5 @@ def basic(password: str, user: str = NODE) -> str:
 
 
 def url_of(address: str, port: int) -> str:
-    """The URL of a server.
-
-    Args:
-        address: IPv4 or IPv6; the latter gets brackets (RFC 3986, section 3.2.2).
-        port: TCP port.
-    """
+    """The URL of a server; an IPv6 address gets brackets (RFC 3986, section 3.2.2)."""
     return f"https://[{address}]:{port}" if ":" in address else f"https://{address}:{port}"

@@ -177,11 +177,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def serve(registration: Registration, address: str, port: int) -> Callable[[], None]:
-    """Answer requests in threads until the returned function is called.
-
-    Raises:
-        OSError: The port is taken.
-    """
+    """Answer requests in threads until the returned function is called; OSError if the port is taken."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = _TIMEOUT_SECONDS

@@ -58,11 +58,7 @@ async def reset(children: Children, options: ServerOptions) -> None:
 
 
 def found(options: ServerOptions) -> Path:
-    """The file to restore; one in S3 is downloaded to the folder of snapshots.
-
-    Raises:
-        K3sError: It doesn't exist, or S3 does not answer.
-    """
+    """The file to restore; one in S3 is downloaded to the folder of snapshots."""
     if not options.snapshots.s3:
         return checked(Path(options.restore))
     store, target = S3(options.snapshots.s3), options.snapshots.folder / Path(options.restore).name
@@ -77,11 +73,7 @@ def found(options: ServerOptions) -> Path:
 
 
 def checked(snapshot: Path) -> Path:
-    """Check that the file exists.
-
-    Raises:
-        K3sError: It doesn't.
-    """
+    """Return the path of an existing file; raises K3sError."""
     if not snapshot.exists():
         raise K3sError(f"etcd: snapshot path does not exist: {snapshot}")
     if snapshot.is_dir():
@@ -90,11 +82,7 @@ def checked(snapshot: Path) -> Path:
 
 
 def refuse(store: datastore.Datastore) -> None:
-    """Refuse to reset nothing, or twice.
-
-    Raises:
-        K3sError: There is nothing to reset, or the last command was a reset.
-    """
+    """Raise K3sError if there is nothing to reset, or the last command was a reset."""
     if store.reset_flag.exists():
         raise K3sError(
             "Managed etcd cluster membership was previously reset, please remove the cluster-reset flag "
@@ -112,13 +100,13 @@ def restore(
     programs: Path = paths.PROGRAMS,
     port: int = Ports().etcd_peer,
 ) -> None:
-    """Make etcd's data from a snapshot, whose checksum is verified.
+    """Make etcd's data in a new folder from a snapshot, whose checksum is verified.
 
     Args:
         snapshot: The file.
-        member: The only one of the new etcd.
+        member: The only member of the new etcd.
         folder: Of the data; must not exist.
-        programs: The toolchain's.
+        programs: Folder of the toolchain.
         port: For other members.
 
     Raises:

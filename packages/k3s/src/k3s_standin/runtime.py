@@ -89,12 +89,9 @@ done
 def runc_script(nanoseconds: int, misc: str) -> str:
     """The program that containerd runs as runc: runc, with punctual timers.
 
-    Timers of containerd have slack, as those of all components, and containers would inherit it. If the
-    kernel has no device mapper, :data:`NO_DEVICE_MAPPER` replaces a new container's cryptsetup.
-
-    Args:
-        nanoseconds: Timer slack of containers; the kernel's default is 50,000.
-        misc: Text of /proc/misc, which names a device mapper.
+    Timers of containerd have slack, as those of all components, and containers would inherit it;
+    ``nanoseconds`` is theirs. If the kernel has no device mapper (``misc``: text of /proc/misc),
+    :data:`NO_DEVICE_MAPPER` replaces a new container's cryptsetup.
     """
     instead = "" if "device-mapper" in misc else _INSTEAD.replace("CRYPTSETUP", str(paths.CRYPTSETUP))
     punctual = f"echo {nanoseconds} > /proc/$$/timerslack_ns\n"
@@ -111,13 +108,7 @@ def write_configuration(asked: Registries) -> None:
 
 
 async def start(children: Children, registries_file: Path) -> None:
-    """Start containerd, wait until it answers, import images.
-
-    Raises:
-        UsageError: The file can't be decoded.
-        K3sError: It does not answer.
-        ChildEndedError: It ended.
-    """
+    """Start containerd, wait until it answers, import images."""
     asked = registries.load(registries_file)
     for line in asked.warnings:
         log.warning(line)

@@ -135,11 +135,7 @@ class S3:
         self._now = now
 
     def check(self) -> None:
-        """Check that the bucket exists.
-
-        Raises:
-            S3Error: It doesn't, or S3 does not answer.
-        """
+        """Check that the bucket exists; raises S3Error."""
         try:
             self._send("HEAD", "")
         except S3Error as error:

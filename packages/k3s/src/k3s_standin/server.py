@@ -205,9 +205,6 @@ def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str,
     Returns:
         The tokens of servers and of agents. As in k3s, agents can't use the server's token once there is an
             agent token.
-
-    Raises:
-        K3sError: The server to join refuses, or does not answer.
     """
     if _joins(options):
         bootstrap.fetch(wanted, _supervisor(options), options.critical)
@@ -244,11 +241,7 @@ def _supervisor(options: ServerOptions) -> Supervisor:
 
 
 async def _etcd(children: Children, wanted: ControlPlane, options: ServerOptions) -> ControlPlane:
-    """Join if necessary, and start etcd; returns when this server's member votes.
-
-    Raises:
-        K3sError: It can't join.
-    """
+    """Join if necessary, and start etcd; returns when this server's member votes."""
     member = wanted.member
     if member and _joins(options):
         try:
@@ -261,11 +254,7 @@ async def _etcd(children: Children, wanted: ControlPlane, options: ServerOptions
 
 
 async def start_etcd(children: Children, wanted: ControlPlane) -> None:
-    """Start etcd; returns when this server's member votes.
-
-    Raises:
-        K3sError: It doesn't in time.
-    """
+    """Start etcd; returns when this server's member votes; raises K3sError if it doesn't in time."""
     member, command = wanted.member, control_plane.commands(wanted)["etcd"]
     log.info("Running etcd")
     await children.start(command)

@@ -21,11 +21,7 @@ OPERATIONS = {"save": "save", "ls": "list", "list": "list", "l": "list", "prune"
 
 
 def request_of(arguments: Sequence[str], values: Mapping[str, Value]) -> dict[str, Any]:
-    """The request to the server.
-
-    Raises:
-        UsageError: The operation is unknown, or lacks an argument.
-    """
+    """The request to the server; raises UsageError."""
     operation = OPERATIONS.get(arguments[0] if arguments else "")
     if operation is None:
         raise UsageError(f"k3s etcd-snapshot: one of {', '.join(OPERATIONS)}")
@@ -52,12 +48,7 @@ def request_of(arguments: Sequence[str], values: Mapping[str, Value]) -> dict[st
 
 
 def run(arguments: Sequence[str], values: Mapping[str, Value]) -> None:
-    """Send the request, and report the result.
-
-    Raises:
-        UsageError: The command line is wrong, or no server has started here.
-        K3sError: The server refuses, or does not answer.
-    """
+    """Send the request, and report the result."""
     output = text_of(values, "output")
     if output not in {"", "table", "json"}:
         raise UsageError(f"invalid output format: {output}")

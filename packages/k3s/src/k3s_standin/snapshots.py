@@ -67,13 +67,7 @@ def of_object(store: S3, found: S3Object) -> Snapshot:
 
 
 def surplus(snapshots: Iterable[Snapshot], prefix: str, retention: int) -> list[Snapshot]:
-    """The snapshots with a prefix that exceed the retention, the oldest ones.
-
-    Args:
-        snapshots: All snapshots.
-        prefix: Of the names.
-        retention: How many to keep; 0: all.
-    """
+    """The oldest snapshots with a prefix that exceed the retention; 0 keeps all."""
     if retention < 1:
         return []
     ours = [one for one in snapshots if one.name.startswith(prefix)]
@@ -128,11 +122,7 @@ class Snapshots:
         raise K3sError("invalid snapshot operation")
 
     def _store(self, given: Mapping[str, Any] | None) -> S3 | None:
-        """The second place of snapshots: the server's flags, overridden by the request.
-
-        Raises:
-            S3Error: It can't be used.
-        """
+        """The second place of snapshots: the server's flags, overridden by the request; raises S3Error."""
         if given is None and self.options.s3 is None:
             return None
         own = self.options.s3 or S3Options("", "", "")
@@ -146,15 +136,10 @@ class Snapshots:
     def save(
         self, name: str, folder: Path, retention: int, *, compress: bool, store: S3 | None
     ) -> dict[str, list[str]]:
-        """Take one, then delete surplus ones.
-
-        Returns:
-            ``created`` and ``deleted``: names of files.
+        """Take one, then delete surplus ones; returns the names of ``created`` and ``deleted`` files.
 
         Raises:
             K3sError: Another one is in progress, or this member doesn't vote.
-            ApiError: Etcd does not answer.
-            OSError: It can't be written.
         """
         if not self._one.acquire(blocking=False):
             raise K3sError("snapshot save already in progress")
@@ -296,11 +281,7 @@ def table(listing: Mapping[str, Any]) -> str:
 
 
 def read_request(body: bytes) -> Mapping[str, Any]:
-    """Decode a client's request.
-
-    Raises:
-        K3sError: It isn't one.
-    """
+    """Decode a client's request; raises K3sError."""
     try:
         request = json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -49,10 +49,9 @@ class Supervisor:
     seconds: int = _TIMEOUT_SECONDS  # limit of each request
 
     def authority(self) -> bytes:
-        """The server's CA certificate: unseen, then checked against the token.
+        """The server's CA certificate: unverified, then checked against the token.
 
         Raises:
-            SupervisorError: No answer.
             StrangerError: It is another one.
         """
         context = ssl.create_default_context()
@@ -70,11 +69,7 @@ class Supervisor:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Send a request with the token.
-
-        Raises:
-            SupervisorError: An error status, or no answer.
-        """
+        """Send a request with the token; SupervisorError for an error status or no answer."""
         context = ssl.create_default_context(cafile=str(authority))
         authorization = {"Authorization": basic(self.token.password, self.user)}
         return self._send(context, method, path, body, {**authorization, **(headers or {})})

@@ -70,14 +70,10 @@ class Airgap:
     def keep(
         self, write: Callable[[IO[bytes]], None], replaces: Callable[[Path], bool]
     ) -> tuple[Path, list[str]]:
-        """Keep one more archive.
-
-        Args:
-            write: Writes the archive into a file.
-            replaces: Whether a machine with this one doesn't need that older one.
+        """Keep one more archive, and delete those that ``replaces`` names.
 
         Returns:
-            The archive, and the file names of those that it replaced, which are deleted.
+            The archive, and the file names of those that it replaced.
 
         Raises:
             OSError: It can't be written; nothing is changed.
@@ -103,9 +99,6 @@ class Airgap:
 
         A command that loads another one waits until the disk has its final path, or this one waits: no
         machine is missed.
-
-        Raises:
-            OSError: One of them can't be placed.
         """
         with locks.awaited(self._folder / ".lock"):
             for path in self.archives():

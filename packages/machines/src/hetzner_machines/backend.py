@@ -94,7 +94,7 @@ class MachinesBackend:
         self._balancers = LoadBalancers(self._names, folder, self._fabric, self._networks)
 
     async def serve_http(self, listen: Listen) -> None:
-        """Serve HTTP to machines at 169.254.169.254 from now on; to be called after :meth:`start`.
+        """Serve HTTP to machines at 169.254.169.254; call it after :meth:`start`.
 
         Raises:
             NotPermitted: Another sandbox of this site serves them.
@@ -111,9 +111,6 @@ class MachinesBackend:
         """Reconcile the host: adopt running machines, start missing ones, remove unknown ones.
 
         A machine that can't be started is reported as off, with the reason in the log: the others start.
-
-        Raises:
-            BackendError: Router or networks can't be made.
         """
         await self._fabric.ensure_router()
         await self._open_or_close()
@@ -148,9 +145,7 @@ class MachinesBackend:
         await self._resolver.close()
 
     async def remove_all(self) -> None:
-        """Remove everything of this site from the host; :meth:`start` can follow.
-
-        The HTTP server stays the same.
+        """Remove everything of this site from the host except the HTTP server; :meth:`start` can follow.
 
         Raises:
             StillThere: Something can't be removed.
@@ -177,11 +172,7 @@ class MachinesBackend:
         self._networks.pop(network_id, None)
 
     async def create_machine(self, machine: MachineSpec) -> None:
-        """Make a machine's disk.
-
-        Raises:
-            DiskFull: No space left.
-        """
+        """Make a machine's disk; raises DiskFull."""
         own = _ARCHITECTURES.get(platform.machine())
         if machine.architecture != own:
             log.warning(
@@ -285,11 +276,7 @@ class MachinesBackend:
         await asyncio.to_thread(self._volumes.delete, volume_id)
 
     async def attach_volume(self, server_id: int, volume: AttachedVolume) -> None:
-        """Attach a volume to a running machine, or record it for the next start.
-
-        Raises:
-            CommandFailed: Loop devices are not permitted.
-        """
+        """Attach a volume to a running machine, or record it for the next start."""
         async with self._fleet.lock(server_id):
             known = self._fleet.known(server_id)
             others = [each for each in known.spec.volumes if each.volume.id != volume.volume.id]
@@ -301,11 +288,7 @@ class MachinesBackend:
             self._fleet.keep(after)
 
     async def detach_volume(self, server_id: int, volume_id: int) -> None:
-        """Detach a volume from a machine.
-
-        Raises:
-            VolumeBusy: It is mounted or open, other than by automount.
-        """
+        """Detach a volume from a machine; VolumeBusy if it is mounted or open, other than by automount."""
         async with self._fleet.lock(server_id):
             known = self._fleet.all.get(server_id)
             number = await asyncio.to_thread(self._volumes.number, volume_id)

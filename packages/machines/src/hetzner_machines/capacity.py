@@ -26,12 +26,7 @@ _SPARE_DESCRIPTORS = 64
 
 
 def instances_needed(machines: int, control_planes: int) -> int:
-    """Inotify instances for machines and the control planes of one cluster.
-
-    Args:
-        machines: How many.
-        control_planes: Control planes on these machines, or beside them on the host.
-    """
+    """Inotify instances for machines, and for control planes on these machines or on the host."""
     each = machines * INSTANCES_OF_A_MACHINE + control_planes * INSTANCES_OF_A_CONTROL_PLANE
     return each + (INSTANCES_OF_A_CLUSTER if control_planes else 0)
 
@@ -63,12 +58,7 @@ def instances_free(wanted: int) -> int:
 
 
 def instances_inside(namespaces: Collection[int], proc: Path = Path("/proc")) -> int:
-    """Inotify instances in use in some process namespaces.
-
-    Args:
-        namespaces: Their inode numbers, as in /proc/PID/ns/pid.
-        proc: Where to look.
-    """
+    """Inotify instances in use in process namespaces, by inode number as in /proc/PID/ns/pid."""
     used = 0
     for process in proc.iterdir():
         if not process.name.isdigit():

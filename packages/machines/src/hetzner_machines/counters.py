@@ -81,10 +81,7 @@ def disk_v2(stat: str) -> dict[str, float]:
 
 
 def of_port(link: Mapping[str, Any]) -> dict[str, float]:
-    """Traffic of a machine's public port, from ``ip -stats -json link`` for the router's end.
-
-    The router's output is the machine's input.
-    """
+    """Traffic of a public port, from ``ip -stats -json link``: the router's output is its input."""
     seen = link["stats64"]
     ways = (("in", seen["tx"]), ("out", seen["rx"]))
     pairs = (("pps", "packets"), ("bandwidth", "bytes"))

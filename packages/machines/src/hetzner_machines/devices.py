@@ -33,13 +33,10 @@ _LOOP, _MINOR_BITS = 7, 20
 
 
 def denied(drivers: str) -> list[str]:
-    """Lines for ``devices.deny`` of a cgroup of version 1.
+    """Lines for ``devices.deny`` of a cgroup of version 1, from the text of /proc/devices.
 
-    Other devices stay allowed: a cgroup below could not get all otherwise, as privileged Pods do.
-
-    Args:
-        drivers: Text of /proc/devices; drivers that are loaded later are denied at the next start of a
-            machine.
+    Other devices stay allowed: a cgroup below could not get all otherwise, as privileged Pods do. Drivers
+    that are loaded later are denied at the next start of a machine.
     """
     characters = drivers.partition("Block devices:")[0]
     majors = sorted(

@@ -61,7 +61,7 @@ def create(
         image: Its image.
         airgap: Container images for k3s.
         hostname: Its first host name.
-        identity: Text that is unique to this machine, for its machine id.
+        identity: Unique text, for its machine id.
         asked: The requested image, by the cloud's name.
         start: Fills the disk from a snapshot; None: from the image.
 
@@ -128,13 +128,10 @@ def _fill(target: Path, volume: str, image: Image) -> None:
 
 
 def copy(source: Path, target: Path, *, share: bool) -> None:
-    """Copy a folder with owners, modes and times.
+    """Copy a folder with owners, modes and times to a new path.
 
-    Args:
-        source: The folder.
-        target: Must not exist.
-        share: Make hard links of files that are never written again, and copies of databases (``*.db``); on
-            another file system, which doesn't allow hard links, copy everything.
+    With ``share``, files that are never written again become hard links, and databases (``*.db``) are copied;
+    on another file system, which doesn't allow hard links, everything is copied.
     """
     for path, folders, files in os.walk(source):
         here = target / os.path.relpath(path, source)

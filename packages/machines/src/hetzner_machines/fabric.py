@@ -29,11 +29,7 @@ class Fabric:
         self._ipv6 = ipv6.KERNEL.is_dir()
 
     async def ensure_router(self) -> None:
-        """Make the router and its link to the host; keeps complete ones.
-
-        Raises:
-            BackendError: The host uses the range of public addresses itself.
-        """
+        """Make the router and its link to the host; BackendError if the host uses the public range itself."""
         link, router = self._names.host_link, self._names.router
         user = await self._user_of(self._range)
         if user:
@@ -69,11 +65,7 @@ class Fabric:
         await self._ip(self._names.router, topology.ipv6_router_lines(own))
 
     async def let_out(self) -> None:
-        """Route machines to the host's default route.
-
-        Raises:
-            NoWayOut: The host has none.
-        """
+        """Route machines to the host's default route; raises NoWayOut."""
         await asyncio.to_thread(internet.open_way, self._names, self._range)
         await self._ip(self._names.router, topology.way_out_lines(self._range))
 

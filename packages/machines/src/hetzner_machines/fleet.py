@@ -47,11 +47,7 @@ class Fleet:
         self._events: GuestEvent = lambda _server, _state: None
 
     def known(self, server_id: int) -> Machine:
-        """A machine.
-
-        Raises:
-            BackendError: It doesn't exist.
-        """
+        """A machine; BackendError if it doesn't exist."""
         try:
             return self.all[server_id]
         except KeyError:
@@ -120,11 +116,7 @@ class Fleet:
                 await self._fabric.plug(spec, interface, network, known.slots[interface.network_id])
 
     async def create(self, spec: MachineSpec) -> None:
-        """Make a machine's disk.
-
-        Raises:
-            DiskFull: No space left.
-        """
+        """Make a machine's disk; raises DiskFull."""
         async with self.lock(spec.id):
             await self._create(spec)
 
@@ -137,11 +129,7 @@ class Fleet:
         return known
 
     async def power_on(self, server_id: int) -> None:
-        """Start a machine unless it runs.
-
-        Raises:
-            BackendError: The kernel's limit doesn't allow one more machine.
-        """
+        """Start a machine unless it runs; BackendError if a limit of the kernel doesn't allow one more."""
         async with self.lock(server_id):
             known = self.known(server_id)
             if known.keeper is None:

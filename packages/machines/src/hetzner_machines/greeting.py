@@ -10,11 +10,7 @@ MESSAGE = Path("etc/motd")
 
 
 def message(release: str, asked: str) -> str:
-    """The message of the day.
-
-    Returns:
-        Empty if the requested image is the machine's.
-    """
+    """The message of the day; empty if the requested image is the machine's."""
     lines = (line.partition("=") for line in release.splitlines() if "=" in line)
     facts = {name: "".join(shlex.split(value)) for name, _, value in lines}
     if not asked or asked == f"{facts.get('ID')}-{facts.get('VERSION_ID')}":

@@ -38,13 +38,9 @@ _DEVICE = re.compile(r"[\w.:@-]{1,15}")
 
 
 def ways_out(routes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The host's interfaces to the Internet.
+    """The host's interfaces to the Internet, from ``ip -json -4 route show``; raises NoWayOut.
 
-    Args:
-        routes: Output of ``ip -json -4 route show``. A VPN may have split the default route.
-
-    Raises:
-        NoWayOut: It has none.
+    A VPN may have split the default route.
     """
     outwards = [route for route in routes if _leads_out(str(route["dst"]))]
     hops = [hop for route in outwards for hop in (route, *route.get("nexthops", ()))]
@@ -121,7 +117,6 @@ def open_way(names: Names, public_range: IPv4Network) -> None:
 
     Raises:
         NoWayOut: The host has none, or has disabled it.
-        CommandFailed: Nft refuses.
     """
     devices = ways_out(json.loads(run_blocking(ip(None, "-json", "-4", "route", "show")) or "[]"))
     with _one_at_a_time():
@@ -140,11 +135,7 @@ def open_way(names: Names, public_range: IPv4Network) -> None:
 
 
 def close_way(names: Names) -> bool:
-    """Undo it, the record last, so that an interrupted run can continue; False if nothing was open. Blocks.
-
-    Raises:
-        CommandFailed: Nft refuses.
-    """
+    """Undo it, the record last, so that an interrupted run can continue; False if not open. Blocks."""
     with _one_at_a_time():
         tables = {table: _switched_on(table) for table in _tables()}
         if names.table not in tables:
@@ -165,11 +156,7 @@ def is_open(names: Names) -> bool:
 
 
 def refusing(chains: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Chains of other programs that drop forwarded traffic by default, as Docker's or ufw's.
-
-    Args:
-        chains: Output of ``nft -json list chains``.
-    """
+    """Chains of ``nft -json list chains`` that drop forwarded traffic by default, as Docker's or ufw's."""
     return [
         f"{chain['family']} {chain['table']} {chain['name']}"
         for chain in chains

@@ -57,11 +57,7 @@ class LinkLocal:
                     raise
 
     async def open(self, network: int | None) -> None:
-        """Start the servers in a network, or in the router (None), that don't run yet.
-
-        Raises:
-            NotPermitted: Another sandbox of this site listens, or the network doesn't exist.
-        """
+        """Start the servers in a network, or in the router (None), that don't run yet; raises as above."""
         namespace = self._namespace(network)
         async with self._lock:
             if self._resolver and (namespace, resolver.PORT) not in self._ends:

@@ -100,11 +100,7 @@ def load(directory: Path) -> Machine | None:
 
 
 def create(directory: Path, spec: MachineSpec, image: disk.Image, airgap: Airgap, site: str) -> Machine:
-    """Make a machine's folder with its disk and record. Blocks.
-
-    Raises:
-        BackendError: The disk is full or can't be written.
-    """
+    """Make a machine's folder with its disk and record. Blocks."""
     known = load(directory)
     slots = known.slots if known else {}
     machine = Machine(directory, replace(spec, private=()), {})
@@ -168,11 +164,7 @@ def boot(
 
 
 def let_open(machine: Machine, volumes: Sequence[records.Disk]) -> None:
-    """Let a running machine open these volumes and no others. Blocks briefly.
-
-    Raises:
-        NotPermitted: The kernel refuses.
-    """
+    """Let a running machine open these volumes and no others. Blocks briefly."""
     boot = records.read_boot(machine.directory / "boot.json")
     try:
         cgroups.fence(boot.hierarchies, [each.number for each in volumes])
@@ -181,11 +173,7 @@ def let_open(machine: Machine, volumes: Sequence[records.Disk]) -> None:
 
 
 def show(machine: Machine, volume: records.Disk) -> None:
-    """Make the device of a volume in a running machine, and mount it with automount. Blocks.
-
-    Raises:
-        NotPermitted: The kernel refuses.
-    """
+    """Make the device of a volume in a running machine, and mount it with automount. Blocks."""
     if reason := _inside(machine, lambda: disks.show(volume), f"show volume {volume.volume}"):
         log.warning("server %s: %s", machine.spec.name, reason)
 
@@ -195,7 +183,6 @@ def hide(machine: Machine, volume: int, number: int) -> None:
 
     Raises:
         VolumeBusy: Its automount is in use.
-        NotPermitted: The kernel refuses.
     """
 
     def work() -> str:
@@ -228,10 +215,7 @@ def go_on(machine: Machine) -> None:
 
 
 def spawn(machine: Machine, instructions: Path) -> int:
-    """Run the start program in a new session and wait until the guest's init runs. Blocks.
-
-    Returns:
-        Its process id; the caller reaps it.
+    """Run the start program in a new session, wait until the guest's init runs, return its pid. Blocks.
 
     Raises:
         BackendError: The machine's root could not be built.

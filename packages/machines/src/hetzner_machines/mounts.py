@@ -44,13 +44,9 @@ def leave_the_hosts() -> str:
 
 
 def below(folder: Path, mounts: str | None = None) -> list[Path]:
-    """Mount points at and below a folder, the deepest first.
+    """Mount points at and below a folder, without symbolic links in its path, the deepest first.
 
     Removing files must stop there: mounted file systems may be the user's.
-
-    Args:
-        folder: A real path, without symbolic links.
-        mounts: Text of /proc/self/mountinfo, if other than the present one.
     """
     lines = (MOUNTS.read_text() if mounts is None else mounts).splitlines()
     points = [re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split()[4]) for line in lines]

@@ -40,11 +40,7 @@ def inode(name: str) -> int:
 
 
 def create(name: str) -> None:
-    """Make a namespace; keeps an existing one.
-
-    Raises:
-        OSError: Not permitted or not possible here.
-    """
+    """Make a namespace; keeps an existing one."""
     if exists(name):
         return
     path = NAMESPACES / name

@@ -13,11 +13,7 @@ DEADLINE = 15.0
 
 
 def kill_inside(namespace: str) -> tuple[set[int], set[int]]:
-    """Kill all processes in a network namespace. Blocks.
-
-    Returns:
-        Those that were found, and those that survive for 15 seconds.
-    """
+    """Kill all processes in a network namespace: returns those found, and those that survive 15 s. Blocks."""
     if not namespaces.exists(namespace):
         return set(), set()
     inode, deadline = namespaces.inode(namespace), time.monotonic() + DEADLINE

@@ -67,11 +67,7 @@ class Resolver:
         self._closing: list[Callable[[], None]] = []
 
     async def serve(self, udp: socket.socket, tcp: socket.socket) -> Callable[[], Awaitable[None]]:
-        """Serve on these sockets, too.
-
-        Returns:
-            A function that closes both; pending queries are dropped.
-        """
+        """Serve on these sockets, too; the returned function closes both and drops pending queries."""
         loop = asyncio.get_running_loop()
         datagrams, _ = await loop.create_datagram_endpoint(lambda: _Questions(self._take), sock=udp)
         listening = await asyncio.start_server(self._connected, sock=tcp)

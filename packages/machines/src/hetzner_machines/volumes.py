@@ -34,11 +34,7 @@ def loops(folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 class Volumes:
-    """All volumes of a site. Everything here blocks.
-
-    Args:
-        folder: A real path; each volume is a file in it.
-    """
+    """All volumes of a site, each a file in a folder whose path has no symbolic links. Everything blocks."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -80,11 +76,7 @@ class Volumes:
         return next((n for n, path in loops(self._folder) if path == self._file(volume_id)), None)
 
     def device(self, volume_id: int) -> int:
-        """The number of a volume's loop device, which is made if it is missing.
-
-        Raises:
-            CommandFailed: Loop devices are not permitted.
-        """
+        """The number of a volume's loop device, which is made if it is missing."""
         number = self.number(volume_id)
         if number is None:
             run_blocking(["losetup", "--find", str(self._file(volume_id))])

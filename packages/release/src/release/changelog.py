@@ -15,25 +15,15 @@ _LINKS = re.compile(r"^\[[^]\n]+\]: \S+\n?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Section:
-    """What is new in one version.
+    """What is new in one version."""
 
-    Attributes:
-        version: Or "Unreleased".
-        date: Of the release, as in 2026-01-31; empty where the heading has none.
-        text: Markdown, without the heading.
-    """
-
-    version: str
-    date: str
-    text: str
+    version: str  # or "Unreleased"
+    date: str  # of the release, as in 2026-01-31; empty where the heading has none
+    text: str  # Markdown, without the heading
 
 
 def sections(changelog: str) -> list[Section]:
-    """All sections, the newest first.
-
-    Args:
-        changelog: The file's text.
-    """
+    """All sections of the changelog's text, the newest first."""
     found = list(_HEADING.finditer(changelog))
     ends = [following.start() for following in found[1:]] + [len(changelog)] * bool(found)
     return [
@@ -43,14 +33,10 @@ def sections(changelog: str) -> list[Section]:
 
 
 def section_of(changelog: str, version: str) -> Section:
-    """What is new in a version; where it has no section yet, what is not released.
-
-    Args:
-        changelog: The file's text.
-        version: As in ``ccm/version.py``.
+    """The section of a version, or the unreleased one if the version has none yet.
 
     Raises:
-        ReleaseError: The newest section is of another version, or says nothing.
+        ReleaseError: The newest section is of another version, or is empty.
     """
     for section in sections(changelog):
         if section.version == UNRELEASED and not section.text:

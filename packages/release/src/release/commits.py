@@ -14,17 +14,11 @@ from release.programs import run
 
 @dataclass(frozen=True)
 class Commit:
-    """What is checked out.
-
-    Attributes:
-        id: Of the commit.
-        tree: Of its content: two commits with the same files have the same.
-        time: When it was committed, in seconds since 1970.
-    """
+    """What is checked out."""
 
     id: str
-    tree: str
-    time: int
+    tree: str  # of its content: two commits with the same files have the same
+    time: int  # when it was committed, in seconds since 1970
 
 
 def checked_out(root: Path) -> Commit:
@@ -48,12 +42,7 @@ def changes(root: Path) -> list[str]:
 
 
 def export(root: Path, folder: Path, commit: str = "HEAD") -> None:
-    """Writes the files of a commit into a new folder.
-
-    Args:
-        root: The clone.
-        folder: Made with what is in it.
-        commit: Whatever names one to git.
+    """Write the files of a commit into a new folder.
 
     Raises:
         ProgramError: The clone has no such commit.

@@ -14,16 +14,9 @@ from release.errors import ReleaseError
 
 @contextmanager
 def whole(target: Path) -> Iterator[tuple[Path, Path]]:
-    """A folder to be filled, which gets its name when it is.
+    """A folder to be filled, which gets its name when it is complete, and one for temporary files.
 
-    Whatever ends the process before that leaves nothing by that name; what it leaves beside it is taken away
-    by the next attempt.
-
-    Args:
-        target: The folder's name; nothing may be there.
-
-    Yields:
-        The empty folder, and another for what is needed only meanwhile.
+    A crash leaves no folder of that name; the next attempt removes the leftovers.
 
     Raises:
         ReleaseError: The name exists, or another process is writing it.

@@ -12,13 +12,10 @@ from release.make import NOTES
 
 
 def read_images(folder: Path) -> PlatformImages:
-    """The images of a release, out of its archives.
-
-    Args:
-        folder: As :func:`release.make.make` has left it.
+    """The images of a release, from the archives that :func:`release.make.make` wrote.
 
     Raises:
-        ReleaseError: It is not a release, or its notes name other images.
+        ReleaseError: It isn't a release, or its notes name other images.
     """
     try:
         found = [_image(folder, platform) for platform in PLATFORMS]

@@ -27,40 +27,23 @@ Step = Callable[[str], AbstractContextManager[object]]
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be released, and how.
+    """What is to be released, and how."""
 
-    Attributes:
-        root: The clone.
-        output: The new folder; None for ``dist/VERSION`` in the clone.
-        records: Folder with what runs of the tests left.
-        helm: The program.
-        signer: Signs every file; None for no signatures.
-        tag: Of the commit, for which it is made; None where that has none yet.
-        uncommitted: Whether the tree is taken as it is, to try something.
-    """
-
-    root: Path
-    output: Path | None
-    records: Path
-    helm: Callable[[], Path]
-    signer: Signer | None = None
-    tag: str | None = None
-    uncommitted: bool = False
+    root: Path  # of the clone
+    output: Path | None  # the new folder; None for ``dist/VERSION`` in the clone
+    records: Path  # folder with what runs of the tests left
+    helm: Callable[[], Path]  # path of the program
+    signer: Signer | None = None  # signs every file; None: no signatures
+    tag: str | None = None  # of the commit; None if it has none yet
+    uncommitted: bool = False  # allow a tree that differs from the commit, for tests
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What can be released.
-
-    Attributes:
-        commit: What is checked out.
-        changed: Files that are not as they were committed.
-        version: Of the tree.
-        news: What is new in it.
-    """
+    """What can be released."""
 
     commit: Commit
-    changed: Sequence[str]
+    changed: Sequence[str]  # files that differ from the commit
     version: str
     news: Section
 
@@ -78,14 +61,11 @@ class Judged:
 
 
 def judge(wish: Wish) -> Judged:
-    """Whether a release can be made, before anything of it is.
-
-    Args:
-        wish: What is wanted.
+    """Check whether a release can be made, before it is.
 
     Raises:
-        ReleaseError: There is a reason not to.
-        VersionError: The tree does not say its version.
+        ReleaseError: It can't; the message says why.
+        VersionError: The tree has no version.
     """
     commit = commits.checked_out(wish.root)
     changed = commits.changes(wish.root)
@@ -112,11 +92,7 @@ def judge(wish: Wish) -> Judged:
 
 
 def make(wish: Wish, step: Step) -> Path:
-    """Makes a release; returns its folder.
-
-    Args:
-        wish: What is wanted.
-        step: Tells a person about it.
+    """Make a release and report each step; returns its folder.
 
     Raises:
         ReleaseError: There is a reason not to, or a part can't be built.
@@ -143,13 +119,7 @@ def make(wish: Wish, step: Step) -> Path:
 
 
 def notes(judged: Judged, records: Sequence[Record], digests: dict[str, str]) -> str:
-    """What people read beside the files, in Markdown.
-
-    Args:
-        judged: What is released.
-        records: What runs of the tests left.
-        digests: Of the images, by platform, with that of their index.
-    """
+    """The release notes, in Markdown; ``digests`` are those of the images by platform, and of their index."""
     images = "\n".join(f"| {name} | `{digest}` |" for name, digest in digests.items())
     return f"""\
 # {judged.title}

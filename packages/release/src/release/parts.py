@@ -22,38 +22,20 @@ EMULATOR = Path("packages", "emulator")
 
 
 def python_packages(tree: Path, folder: Path, time: int) -> None:
-    """Wheels and sdists of the CCM and the emulator, by the build backend that the lock file pins.
-
-    Args:
-        tree: The copy.
-        folder: Where they go.
-        time: Seconds since 1970.
-    """
+    """Write wheels and sdists of the CCM and the emulator into a folder, made by the pinned build backend."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(folder)]
     for distribution in (tree, tree / EMULATOR):
         run("building wheel and sdist", command, cwd=distribution, settings=_at(time))
 
 
 def chart(tree: Path, folder: Path, time: int, helm: Path) -> None:
-    """The chart's package, by Helm, with the given time in it.
-
-    Args:
-        tree: The copy.
-        folder: Where it goes.
-        time: Seconds since 1970.
-        helm: The program.
-    """
+    """Write the chart's package, made by Helm, into a folder; its files' time is ``time``."""
     command = [str(helm), "package", str(CHART), "--destination", str(folder)]
     run("packing the chart", command, cwd=tree, settings=_at(time))
 
 
 def images(tree: Path, folder: Path, time: int) -> dict[str, str]:
-    """The CCM's images, each as an OCI layout in a tar archive with its list of contents beside it.
-
-    Args:
-        tree: The copy.
-        folder: Where they go.
-        time: Seconds since 1970.
+    """Write the CCM's images into a folder: OCI layouts in tars, and their SBOMs. Their time is ``time``.
 
     Returns:
         Digests by platform, and that of the index, which a registry has after ``./dev image --push``.

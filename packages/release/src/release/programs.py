@@ -22,17 +22,17 @@ def run(
     settings: Mapping[str, str] | None = None,
     timeout: float = 300,
 ) -> bytes:
-    """Runs a program and returns what it wrote to standard output.
+    """Run a program without a shell and return its standard output.
 
     Args:
-        what: Names it in errors, as in "building the wheel".
-        command: Program and arguments; no shell.
+        what: Names the step in errors, such as "building the wheel".
+        command: Program and arguments.
         cwd: Working directory.
-        settings: Environment variables beside the few that say where this machine has its things.
+        settings: Environment variables, beside the few that locate this machine's files.
         timeout: Seconds.
 
     Raises:
-        ProgramError: With the last lines of what it complained of.
+        ProgramError: With the last lines of its standard error.
     """
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     try:

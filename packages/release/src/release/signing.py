@@ -64,11 +64,7 @@ class Signer:
 
 
 def open_signer(path: Path, password: str) -> Signer:
-    """A signer with the key of a file.
-
-    Args:
-        path: PEM with an EC key on P-256: PKCS #8, encrypted or not, or SEC 1.
-        password: Of the file; empty where it is not encrypted.
+    """A signer with an EC key on P-256 from a PEM file: PKCS #8, encrypted or not, or SEC 1.
 
     Raises:
         ReleaseError: It is another key, or none.

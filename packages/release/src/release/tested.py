@@ -30,33 +30,24 @@ KEPT = 50
 
 @dataclass(frozen=True)
 class Record:
-    """A run in which every layer of tests passed.
+    """A run in which every layer of tests passed."""
 
-    Attributes:
-        tree: Of the commit that was tested, as git names it.
-        servers: What the sandbox's servers were: ``machines`` or ``hollow``.
-        passed: Number of tests.
-        skipped: Number of tests that could not run there.
-        versions: What ran, by its subject.
-        tests: Which ones ran: ``all``, or ``kubernetes``: those that run Kubernetes.
-    """
-
-    tree: str
-    servers: str
-    passed: int
-    skipped: int
-    versions: Mapping[str, str]
-    tests: str = "all"
+    tree: str  # of the commit that was tested, as git names it
+    servers: str  # what the sandbox's servers were: ``machines`` or ``hollow``
+    passed: int  # number of tests
+    skipped: int  # number of tests that could not run there
+    versions: Mapping[str, str]  # what ran, by its subject
+    tests: str = "all"  # which ones ran: ``all``, or ``kubernetes``: those that run Kubernetes
 
 
 def read_run(files: Iterable[Path], tree: str, servers: str, kubernetes: str = "") -> Record:
-    """The record of a run that passed.
+    """The record of a successful run, from pytest's JUnit XML of its layers.
 
     Args:
-        files: JUnit's XML of its layers, as pytest wrote them.
-        tree: What was tested.
-        servers: What the sandbox's servers were.
-        kubernetes: The version that was to run, where only the tests ran that run Kubernetes; empty: all did.
+        files: One per layer.
+        tree: The tested tree.
+        servers: ``machines`` or ``hollow``.
+        kubernetes: The version to run, if only tests that run Kubernetes ran; empty: all ran.
 
     Raises:
         ReleaseError: A property names an unknown subject, or tests disagree about a version.

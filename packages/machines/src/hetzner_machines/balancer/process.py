@@ -24,11 +24,7 @@ T = TypeVar("T")
 
 
 def check(configuration: Path) -> None:
-    """Let haproxy check a configuration. Blocks.
-
-    Raises:
-        BackendError: Haproxy refuses it; with the reason.
-    """
+    """Let haproxy check a configuration. Blocks. Raises BackendError with the reason if it refuses."""
     try:
         run_blocking(["haproxy", "-c", "-f", str(configuration)])
     except CommandFailed as error:
@@ -68,11 +64,7 @@ def start(namespace: str, configuration: Path, master: Path, log: Path) -> proce
 
 
 def reload(process: processes.Identity, master: Path, log: Path) -> None:
-    """Reload the configuration; the old worker keeps its connections. Blocks.
-
-    Raises:
-        BackendError: It ended or does not answer.
-    """
+    """Reload the configuration; the old worker keeps its connections. Blocks. Raises as :func:`start`."""
     before = _wait(lambda: _reloads(master), process, log)
     processes.send(process, signal.SIGUSR2)
     _wait(lambda: _workers_after(before, master), process, log)
@@ -87,11 +79,7 @@ def end(process: processes.Identity) -> None:
 
 
 def ask(path: Path, order: str) -> str:
-    """Send one command over a socket of haproxy; returns the response. Blocks for a second at most.
-
-    Raises:
-        OSError: There is no response.
-    """
+    """Send one command over a socket of haproxy; blocks for a second at most. OSError without a response."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER)
         connection.connect(str(path))

@@ -30,9 +30,6 @@ def show(disk: Disk) -> str:
 
     Returns:
         Why it was not mounted; empty if it was. A machine starts without it, too.
-
-    Raises:
-        OSError: The nodes can't be made.
     """
     node = Path(f"dev/loop{disk.number}")
     node.unlink(missing_ok=True)
@@ -62,11 +59,7 @@ def _mount(node: Path, target: Path) -> str:
 
 
 def hide(volume: int, number: int) -> None:
-    """Undo :func:`show`.
-
-    Raises:
-        OSError: The volume is mounted and in use.
-    """
+    """Undo :func:`show`; OSError if the volume is mounted and in use."""
     if os.path.ismount(place(volume)):
         libc.unmount(place(volume))
     for path in (link(volume), Path(f"dev/loop{number}")):
@@ -78,10 +71,7 @@ def hide(volume: int, number: int) -> None:
 def inside(init: int, work: Callable[[], str]) -> str:
     """Run a function in the root of a running machine, as its working directory; call it in a new thread.
 
-    Symbolic links of the guest can't leave its root.
-
-    Raises:
-        OSError: The machine has ended, or ``work`` fails.
+    Symbolic links of the guest can't leave its root. OSError if the machine has ended.
     """
     with Path(f"/proc/{init}/ns/mnt").open() as namespace:
         libc.unshare(libc.CLONE_FS)

@@ -131,11 +131,7 @@ def _cgroups(boot: Boot) -> Iterator[Step]:
 
 
 def build(boot: Boot) -> None:
-    """Build the root and pivot into it; needs new mount and UTS namespaces.
-
-    Raises:
-        OSError: A step failed; its file name says which.
-    """
+    """Build the root and pivot into it; needs new mount and UTS namespaces. OSErrors name the step."""
     os.umask(0o022)
     lower = str(Path(boot.lower).resolve())
     prefix = mounts.leave_the_hosts()
@@ -177,12 +173,9 @@ def _do(step: Step) -> None:
 
 
 def refuse_links(path: Path) -> None:
-    """Refuse paths with symbolic links of an earlier run: they would lead into the host.
+    """Raise OSError for a path with symbolic links of an earlier run: they would lead into the host.
 
     The guest doesn't run yet, so the result stays true.
-
-    Raises:
-        OSError: The path has such a link; the error names it.
     """
     for part in (*reversed(path.parents), path):
         if part.is_symlink():
