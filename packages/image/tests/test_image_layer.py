@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from image.layer import archive, make_layer
 from image.oci import describe, index_of, write_layout
 from image.platforms import AMD64, ARM64, PLATFORMS, of_machine
-from image.tree import File, Folder, Link, below, parents
+from image.tree import File, Folder, Link, below
 
 TREE = {
     "bin/run": File(b"#!/bin/sh\n", executable=True),
@@ -53,11 +53,6 @@ def test_the_order_of_files_does_not_matter(content, chance):
     shuffled = list(tree.items())
     chance.shuffle(shuffled)
     assert archive(dict(shuffled), 5) == archive(tree, 5)
-
-
-def test_folders_above_a_path():
-    assert parents("a/b/c") == ["a", "a/b"]
-    assert parents("a") == []
 
 
 def test_a_layout_holds_all_that_it_names():

@@ -71,14 +71,6 @@ def test_no_more_bytes_than_pinned_are_fetched(tmp_path):
         place.package(PIN)
 
 
-def test_a_mirror_that_does_not_answer(tmp_path):
-    def get(_address, _most):
-        raise ConnectionError("refused")
-
-    with pytest.raises(MirrorError, match=r"did not give http://a/debian/x: refused.*CCMFS_DEBIAN_MIRROR"):
-        Mirror(("http://a/debian",), get, tmp_path).fetch("x", 9)
-
-
 def test_an_archive_that_does_not_answer_is_passed_over(tmp_path):
     def get(address, _most):
         if address.startswith("http://away/"):
@@ -91,14 +83,13 @@ def test_an_archive_that_does_not_answer_is_passed_over(tmp_path):
         place.fetch("y", 9)  # the one that is away may have it
 
 
-def test_a_password_in_the_mirrors_address_is_not_told(tmp_path):
+def test_errors_of_a_mirror_have_no_password(tmp_path):
     def get(address, _most):
         raise OSError(f"500 for {address}")
 
-    with pytest.raises(MirrorError) as caught:
+    with pytest.raises(MirrorError, match=r"a\.example\.org/debian/x.*CCMFS_DEBIAN_MIRROR") as caught:
         Mirror(("https://me:secret@a.example.org/debian",), get, tmp_path).fetch("x", 9)
     assert "secret" not in str(caught.value)
-    assert "a.example.org/debian/x" in str(caught.value)
 
 
 def test_only_debians_own_archives_are_mirrors():

@@ -10,7 +10,7 @@ from image import lockfile, recipe
 from image.errors import LockFileError, VariableError
 from image.lockfile import Lock, Pin
 from image.platforms import AMD64, ARM64, PLATFORMS
-from image.source import Project, Source, digest, distribution_files, read_source
+from image.source import Project, Source, digest, read_source
 from image.tree import File
 
 
@@ -36,27 +36,22 @@ def keys(source):
     return {*(key for pair in platforms for key in pair), source.application_key(), source.reference()}
 
 
-def test_a_change_of_our_own_files_leaves_the_layers_below_alone():
-    other = replace(SOURCE, application={"ccm/x.py": File(b"2")})
-    assert keys(SOURCE) & keys(other) == {
-        key for p in PLATFORMS for key in (SOURCE.base_key(p), SOURCE.dependencies_key(p))
-    }
+BASES, DEPENDENCIES = (
+    {key(SOURCE, p) for p in PLATFORMS} for key in (Source.base_key, Source.dependencies_key)
+)
 
 
-def test_other_dependencies_leave_debian_and_our_own_files_alone():
-    other = replace(SOURCE, requirements=b"a==2")
-    assert keys(SOURCE) & keys(other) == {
-        *(SOURCE.base_key(p) for p in PLATFORMS),
-        SOURCE.application_key(),
-    }
-
-
-def test_another_way_of_building_is_another_image_throughout():
-    assert not keys(SOURCE) & keys(replace(SOURCE, builder="c"))
-
-
-def test_an_image_of_another_day_has_the_same_layers():
-    assert keys(replace(SOURCE, created=1)) == keys(SOURCE)
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        ({"application": {"ccm/x.py": File(b"2")}}, BASES | DEPENDENCIES),
+        ({"requirements": b"a==2"}, BASES | {SOURCE.application_key()}),
+        ({"builder": "c"}, set()),
+        ({"created": 1}, keys(SOURCE)),
+    ],
+)
+def test_changes_of_a_source_keep_the_keys_of_other_layers(change, kept):
+    assert keys(SOURCE) & keys(replace(SOURCE, **change)) == kept
 
 
 def test_a_package_of_one_platform_changes_the_image_for_all_but_not_the_layers_of_others():
@@ -93,12 +88,6 @@ def test_the_source_is_the_ccm_and_its_entry_points():
 def test_what_is_no_time_is_refused_by_the_variables_name(text):
     with pytest.raises(VariableError, match=f"SOURCE_DATE_EPOCH='{text}'.*seconds since 1970"):
         read_source(environment={"SOURCE_DATE_EPOCH": text})
-
-
-def test_metadata_of_a_distribution():
-    files = distribution_files({"name": "a-b", "entry-points": {"g": {"x": "m:f"}}}, "1")
-    assert files["a_b-1.dist-info/entry_points.txt"] == File(b"[g]\nx = m:f\n")
-    assert files["a_b-1.dist-info/METADATA"].content.startswith(b"Metadata-Version: 2.1\nName: a-b\n")
 
 
 def test_the_committed_lock_is_whole():

@@ -14,7 +14,6 @@ from k3s_standin.certificates import (
     new_request,
     request_subject,
     subject,
-    write_secret,
 )
 from k3s_standin.pki import ADMIN, SERVING, Pki
 
@@ -42,17 +41,6 @@ def test_a_users_certificate(authority, tmp_path):
     assert (tmp_path / "admin.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_certificate_is_kept_until_its_description_changes(authority, tmp_path):
-    authority.ensure(Certificate("server", "s", server=("a", "10.0.0.1"), client=False))
-    first = (tmp_path / "server.crt").read_bytes()
-    authority.ensure(Certificate("server", "s", server=("a", "10.0.0.1"), client=False))
-    assert (tmp_path / "server.crt").read_bytes() == first
-    authority.ensure(Certificate("server", "s", server=("a", "10.0.0.2"), client=False))
-    names = load(tmp_path / "server.crt").extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    assert names.value.get_values_for_type(x509.DNSName) == ["a"]
-    assert [str(a) for a in names.value.get_values_for_type(x509.IPAddress)] == ["10.0.0.2"]
-
-
 def test_a_request_is_signed_with_its_own_key(authority, tmp_path):
     request = new_request("system:node:a", "system:nodes", tmp_path / "a.key")
     assert request_subject(request) == "CN=system:node:a,O=system:nodes"
@@ -77,12 +65,6 @@ def test_a_request_with_a_wrong_signature_is_refused(tmp_path):
 def test_names_can_not_add_parts_to_a_subject():
     assert subject("a/O=system:masters") == r"/CN=a\/O=system:masters"
     assert alternative_names(["a", "10.0.0.1", "::1", "a"]) == "DNS:a,IP:10.0.0.1,IP:::1"
-
-
-def test_a_secret_file_was_never_readable_by_others(tmp_path):
-    write_secret(tmp_path / "folder" / "secret", "text")
-    assert (tmp_path / "folder" / "secret").stat().st_mode & 0o777 == 0o600
-    assert [p.name for p in (tmp_path / "folder").iterdir()] == ["secret"]
 
 
 def test_a_second_start_keeps_every_certificate(tmp_path):

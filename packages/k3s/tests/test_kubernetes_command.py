@@ -16,7 +16,7 @@ import yaml
 
 from k3s_standin import cli, kubeconfig, log, paths, runtime
 from k3s_standin.children import SLACK_NANOSECONDS, Children
-from k3s_standin.errors import ChildEndedError, UsageError
+from k3s_standin.errors import ChildEndedError
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -79,16 +79,6 @@ def test_a_token_is_printed_once_a_server_has_started(monkeypatch, tmp_path, cap
     (tmp_path / "node-token").write_text("K10secret\n")
     assert cli.main(["k3s", "token", "create"]) == 0
     assert capsys.readouterr().out == "K10secret\n"
-
-
-def test_another_configuration_file_can_be_named(tmp_path):
-    (tmp_path / "own.yaml").write_text("node-name: own\n")
-    parsed = cli.read_flags("agent", ["--config", str(tmp_path / "own.yaml")], {"K3S_TOKEN": "t"})
-    assert parsed.values["node-name"] == "own"
-    assert parsed.values["token"] == "t"
-    (tmp_path / "own.yaml").write_text("nonsense: 1\n")
-    with pytest.raises(UsageError, match="unknown flag --nonsense in the configuration file"):
-        cli.read_flags("agent", ["--config", str(tmp_path / "own.yaml")], {})
 
 
 def test_systemd_is_notified(monkeypatch, tmp_path):

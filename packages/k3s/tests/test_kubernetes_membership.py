@@ -42,14 +42,6 @@ def member(number, **changes):
     return replace(found, **changes)
 
 
-def test_a_server_joins_existing_members():
-    plan = plan_join([member(2), member(3)], "m4-00000004", "https://10.0.0.4:2380")
-    assert plan.add
-    assert plan.cluster == (
-        "m2-00000002=https://10.0.0.2:2380,m3-00000003=https://10.0.0.3:2380,m4-00000004=https://10.0.0.4:2380"
-    )
-
-
 def test_a_server_that_was_added_and_never_started_is_not_added_again():
     plan = plan_join([member(2), member(3, name="", clients=())], "m3-00000003", "https://10.0.0.3:2380")
     assert not plan.add

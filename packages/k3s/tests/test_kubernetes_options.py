@@ -111,11 +111,6 @@ def test_a_server_is_advertised_at_its_external_address_first(flags, advertised)
     assert server_options(flags, "c", "192.0.2.1").advertise_address == advertised
 
 
-def test_secrets_are_encrypted_on_demand():
-    assert not server_options({}, "c", "192.0.2.1").secrets_encryption
-    assert server_options({"secrets-encryption": True}, "c", "192.0.2.1").secrets_encryption
-
-
 @pytest.mark.parametrize("backend", ["none", "vxlan", "host-gw", "wireguard-native"])
 def test_flannel_backends_of_k3s_are_accepted(backend):
     assert server_options({"flannel-backend": backend}, "c", "192.0.2.1").flannel_backend == backend
@@ -141,12 +136,6 @@ def test_other_flannel_backends_are_refused_as_in_k3s(backend):
 def test_wrong_options_of_a_server(values, text):
     with pytest.raises(UsageError, match=text):
         server_options(values, "control", "192.0.2.1")
-
-
-def test_label_changes_taints_and_addresses_are_kept_in_order():
-    node = node_options({"node-label": ["a=1", "b=2"], "node-ip": ["10.0.0.2", "fd00::2"]}, "n")
-    assert node.labels == ("a=1", "b=2")
-    assert node.node_ips == ("10.0.0.2", "fd00::2")
 
 
 def test_component_flags_override_and_feature_gates_add_up():

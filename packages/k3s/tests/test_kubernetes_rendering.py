@@ -97,12 +97,8 @@ def test_flags_of_the_user_win():
 
 
 def test_components_start_in_the_order_in_which_they_need_each_other():
-    assert list(commands(control_plane())) == [
-        "etcd",
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-scheduler",
-    ]
+    names = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+    assert list(commands(control_plane())) == names
 
 
 def test_pods_reach_the_api_server_by_the_first_address_of_the_service_range():
@@ -150,10 +146,7 @@ def test_kube_proxy_serves_node_ports_on_every_address_as_with_k3s():
     assert proxy["mode"] == "iptables"
     assert "nodePortAddresses" not in proxy, "kube-proxy's default by iptables: all addresses"
     assert proxy["healthzBindAddress"].startswith("127.0.0.1:")
-
-
-def test_kube_proxy_spares_the_hosts_connection_tracking_and_keeps_kubernetes_timeouts():
-    assert proxy_config(node_options({}, "w"), FACTS, Path("k"))["conntrack"] == {"maxPerCore": 0, "min": 0}
+    assert proxy["conntrack"] == {"maxPerCore": 0, "min": 0}, "the host's, with Kubernetes' timeouts"
 
 
 def test_address_annotations_as_in_k3s():
@@ -174,17 +167,18 @@ def test_the_pod_network_keeps_the_address_of_a_pod_inside_the_cluster():
     assert "fd00" not in rules, "the table is one of IPv4"
 
 
-def test_components_do_not_get_the_token():
-    ours = {"PATH": "/bin", "K3S_TOKEN": "secret", "NOTIFY_SOCKET": "/run/systemd/notify"}
-    kept = child_environment("kube-apiserver", ours, cores=8)
-    assert kept == {"PATH": "/bin", "GOMAXPROCS": "4"}
-
-
-def test_cores_of_components():
-    assert child_environment("kubelet", {}, cores=8) == {"GOMAXPROCS": "1"}
-    assert child_environment("etcd", {}, cores=8) == {"GOMAXPROCS": "4"}
-    assert child_environment("etcd", {}, cores=1) == {"GOMAXPROCS": "1"}
-    assert child_environment("kubelet", {"GOMAXPROCS": "4"}, cores=8) == {"GOMAXPROCS": "4"}
+@pytest.mark.parametrize(
+    ("component", "ours", "cores", "wanted"),
+    [
+        ("kubelet", {}, 8, "1"),
+        ("etcd", {}, 8, "4"),
+        ("etcd", {}, 1, "1"),
+        ("kubelet", {"GOMAXPROCS": "4"}, 8, "4"),
+    ],
+)
+def test_the_environment_of_components(component, ours, cores, wanted):
+    ours = {"PATH": "/bin", "K3S_TOKEN": "secret", "NOTIFY_SOCKET": "/run/systemd/notify", **ours}
+    assert child_environment(component, ours, cores) == {"PATH": "/bin", "GOMAXPROCS": wanted}
 
 
 def test_drop_in_files_of_the_user_are_read_by_containerd():
@@ -365,10 +359,6 @@ def test_allocatable_resources_of_a_machine(cores, host_memory, millicores, memo
     assert left == min(millicores, cores * 1000)
     left = host_memory - (int(reserved.get("memory", "0Mi").removesuffix("Mi")) << 20)
     assert min(memory, host_memory) - (1 << 20) < left <= min(memory, host_memory)
-
-
-def test_the_hosts_memory_is_read_from_meminfo():
-    assert capacity.host_capacity(2, "MemTotal:  1024 kB\nMemFree: 1 kB\n") == Capacity(1 << 20, 2000)
 
 
 def test_a_hollow_node_starts_as_a_kubelet_with_an_external_cloud(frozen):

@@ -46,13 +46,10 @@ async def test_a_network_deleted_during_the_start_is_skipped():
     assert answering.ended == [NAMES.router, NAMES.network(2)]
 
 
-async def test_a_missing_network_is_an_error():
+async def test_a_missing_network_or_router_is_an_error():
     answering = Answering(NAMES.router)
     await answering.serve_http(never, [])
     with pytest.raises(NotPermitted, match=NAMES.network(1)):
         await answering.open(1)
-
-
-async def test_a_missing_router_is_an_error():
     with pytest.raises(NotPermitted, match=NAMES.router):
         await Answering().serve_http(never, [])

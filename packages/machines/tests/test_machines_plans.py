@@ -346,14 +346,6 @@ def test_an_image_that_can_not_be_written_changes_nothing(airgap):
     assert [path.name for path in kept.parent.iterdir() if path.name.startswith(".new")] == []
 
 
-def test_an_incomplete_disk_is_created_again(tmp_path, small_image, airgap):
-    folder = tmp_path / "machines/7"
-    (folder / "disk.new/upper/etc").mkdir(parents=True)
-    disk.create(folder, small_image, airgap, "m1", "site/7")
-    assert (folder / "disk/upper/etc/hostname").exists()
-    assert not (folder / "disk.new").exists()
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_explained(tmp_path, number):
     with pytest.raises(errors.DiskFull, match="no space left on the disk of"), disk.explained(tmp_path / "7"):
@@ -442,12 +434,6 @@ def test_five_control_servers_fit_into_the_kernels_default():
     assert capacity.instances_needed(0, 0) == 0
     assert capacity.instances_needed(5, 5) <= 128
     assert capacity.instances_needed(2, 0) == 2 * capacity.INSTANCES_OF_A_MACHINE
-    one, three = capacity.instances_needed(1, 1), capacity.instances_needed(3, 3)
-    assert three - one == 2 * (capacity.INSTANCES_OF_A_MACHINE + capacity.INSTANCES_OF_A_CONTROL_PLANE)
-
-
-def test_the_command_for_more_inotify_instances():
-    assert "sudo sysctl -w fs.inotify.max_user_instances=1024" in capacity.remedy(128, 26)
 
 
 @given(st.sampled_from(["net", "srv", "lb"]), st.integers(1, 2**40))
@@ -480,28 +466,24 @@ def test_devices_with_disk_commands_are_denied():
 
 
 @pytest.mark.parametrize(
-    ("kind", "access", "major", "allowed"),
+    ("kind", "access", "majors", "allowed"),
     [
-        ("block", "rw", 7, False),
-        ("block", "m", 254, True),
-        ("block", "r", 254, False),
-        ("block", "wm", 254, False),
-        ("block", "r", 1, False),
-        ("character", "rw", 1, True),
-        ("character", "rw", 5, True),
-        ("character", "rw", 10, True),
-        ("character", "rw", 128, True),
-        ("character", "rw", 143, True),
-        ("character", "rw", 144, False),
-        ("character", "r", 21, False),
-        ("character", "m", 21, True),
-        ("character", "w", 2**32 - 1, False),
+        ("block", "rw", [7], False),
+        ("block", "m", [254], True),
+        ("block", "r", [1, 254], False),
+        ("block", "wm", [254], False),
+        ("character", "rw", [1, 5, 10, 128, 143], True),
+        ("character", "rw", [144], False),
+        ("character", "r", [21], False),
+        ("character", "m", [21], True),
+        ("character", "w", [2**32 - 1], False),
     ],
 )
-def test_the_program_decides_as_the_controller_does(kind, access, major, allowed):
+def test_the_program_decides_as_the_controller_does(kind, access, majors, allowed):
     asked = {"block": 1, "character": 2}[kind] | sum({"m": 1, "r": 2, "w": 4}[a] for a in access) << 16
-    assert interpreted(devices.program(), (asked, major, 3)) == int(allowed)
-    assert interpreted(devices.program([2, 4]), (asked, major, 3)) == int(allowed)
+    for major in majors:
+        assert interpreted(devices.program(), (asked, major, 3)) == int(allowed)
+        assert interpreted(devices.program([2, 4]), (asked, major, 3)) == int(allowed)
 
 
 def test_a_machine_can_only_open_its_volumes():

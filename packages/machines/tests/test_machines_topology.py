@@ -149,45 +149,32 @@ def test_alias_addresses_follow_their_member():
 
 
 RANGE = IPv4Network("203.0.113.0/26")
-
-
-@pytest.mark.parametrize(
-    ("addresses", "routes", "user"),
-    [
-        ([], [], None),
-        ([("cfs1", "203.0.113.1")], [("cfs1", "203.0.113.0/26"), ("eth0", "default")], None),
-        ([("eth0", "203.0.113.70")], [("eth0", "203.0.113.64/26")], None),
-        ([("eth0", "203.0.113.5")], [], "address 203.0.113.5 on eth0"),
-        ([], [("tun0", "203.0.113.0/24")], "route 203.0.113.0/24 dev tun0"),
-        ([], [("cfs2", "203.0.113.32/27")], "route 203.0.113.32/27 dev cfs2"),
-        ([], [("tun0", "0.0.0.0/0"), ("lo", "203.0.113.255")], None),
-        ([], [("tun0", "0.0.0.0/1"), ("tun0", "128.0.0.0/1"), ("wg0", "200.0.0.0/5")], None),
-        ([], [("tun0", "203.0.0.0/8")], "route 203.0.0.0/8 dev tun0"),
-    ],
-)
-def test_a_range_that_the_host_uses_is_found(addresses, routes, user):
-    links = [{"ifname": name, "addr_info": [{"local": ip}]} for name, ip in addresses]
-    entries = [{"dev": device, "dst": destination} for device, destination in routes]
-    assert topology.range_in_use(RANGE, "cfs1", links, entries) == user
-
-
 RANGE_V6 = IPv6Network("3fff:abc:def0::/44")
 
 
 @pytest.mark.parametrize(
-    ("addresses", "routes", "user"),
+    ("public_range", "addresses", "routes", "user"),
     [
-        ([("lo", "::1"), ("eth0", "2001:db8::1")], [("eth0", "default"), ("eth0", "ff00::/8")], None),
-        ([("cfs1", "3fff:abc:def0::1")], [("cfs1", "3fff:abc:def0::/44")], None),
-        ([("eth0", "3fff:abc:def0:1::5")], [], "address 3fff:abc:def0:1::5 on eth0"),
-        ([], [("tun0", "3fff:abc::/32")], "route 3fff:abc::/32 dev tun0"),
-        ([], [("tun0", "2000::/4"), ("tun0", "3000::/4")], None),
+        (RANGE, [], [], None),
+        (RANGE, [("cfs1", "203.0.113.1")], [("cfs1", "203.0.113.0/26"), ("eth0", "default")], None),
+        (RANGE, [("eth0", "203.0.113.70")], [("eth0", "203.0.113.64/26")], None),
+        (RANGE, [("eth0", "203.0.113.5")], [], "address 203.0.113.5 on eth0"),
+        (RANGE, [], [("tun0", "203.0.113.0/24")], "route 203.0.113.0/24 dev tun0"),
+        (RANGE, [], [("cfs2", "203.0.113.32/27")], "route 203.0.113.32/27 dev cfs2"),
+        (RANGE, [], [("tun0", "0.0.0.0/0"), ("lo", "203.0.113.255")], None),
+        (RANGE, [], [("tun0", "0.0.0.0/1"), ("tun0", "128.0.0.0/1"), ("wg0", "200.0.0.0/5")], None),
+        (RANGE, [], [("tun0", "203.0.0.0/8")], "route 203.0.0.0/8 dev tun0"),
+        (RANGE_V6, [("lo", "::1")], [("eth0", "default"), ("eth0", "ff00::/8")], None),
+        (RANGE_V6, [("cfs1", "3fff:abc:def0::1")], [("cfs1", "3fff:abc:def0::/44")], None),
+        (RANGE_V6, [("eth0", "3fff:abc:def0:1::5")], [], "address 3fff:abc:def0:1::5 on eth0"),
+        (RANGE_V6, [], [("tun0", "3fff:abc::/32")], "route 3fff:abc::/32 dev tun0"),
+        (RANGE_V6, [], [("tun0", "2000::/4"), ("tun0", "3000::/4")], None),
     ],
 )
-def test_an_ipv6_range_that_the_host_uses_is_found(addresses, routes, user):
+def test_a_range_that_the_host_uses_is_found(public_range, addresses, routes, user):
     links = [{"ifname": name, "addr_info": [{"local": ip}]} for name, ip in addresses]
     entries = [{"dev": device, "dst": destination} for device, destination in routes]
-    assert topology.range_in_use(RANGE_V6, "cfs1", links, entries) == user
+    assert topology.range_in_use(public_range, "cfs1", links, entries) == user
 
 
 @given(st.integers(0, 2**24 - 1), st.integers(0, 2**24 - 1))
@@ -217,18 +204,14 @@ def test_reasons_why_a_host_has_no_ipv6(tmp_path, switched_off, reason):
     assert reason in found if reason else found is None
 
 
-def test_a_machine_with_only_ipv6_has_a_public_interface():
-    def machine(ipv4, ipv6):
-        return MachineSpec(1, "m", ipv4, ipv6, 1, 1, ())
-
-    assert topology.has_public(machine(None, "2001:db8::/64"))
-    assert topology.has_public(machine("203.0.113.9", None))
-    assert not topology.has_public(machine(None, None))
-
-
 @pytest.mark.parametrize(
-    ("ipv4", "ipv6", "asks"),
-    [(None, None, True), (None, "2001:db8::/64", True), ("203.0.113.9", None, False)],
+    ("ipv4", "ipv6", "public", "asks"),
+    [
+        (None, None, False, True),
+        (None, "2001:db8::/64", True, True),
+        ("203.0.113.9", None, True, False),
+    ],
 )
-def test_machines_without_public_ipv4_use_metadata_of_their_networks(ipv4, ipv6, asks):
-    assert topology.asks_in_networks(MachineSpec(1, "m", ipv4, ipv6, 1, 1.0, ())) is asks
+def test_machines_without_public_ipv4_use_metadata_of_their_networks(ipv4, ipv6, public, asks):
+    machine = MachineSpec(1, "m", ipv4, ipv6, 1, 1.0, ())
+    assert (topology.has_public(machine), topology.asks_in_networks(machine)) == (public, asks)

@@ -30,15 +30,11 @@ First.
 """
 
 
-def test_ours_begins_with_this_version_or_what_comes_after_it() -> None:
-    versions = [section.version for section in sections(OURS)]
-    assert versions[0] in (UNRELEASED, VERSION)
-    assert section_of(OURS, VERSION).text
-    assert len(set(versions)) == len(versions)
-
-
-def test_ours_has_dates_and_kinds_of_changes_as_the_form_asks() -> None:
-    for section in sections(OURS):
+def test_the_form_of_our_changelog() -> None:
+    found = sections(OURS)
+    assert found[0].version in {UNRELEASED, VERSION}
+    assert len({section.version for section in found}) == len(found)
+    for section in found:
         assert set(re.findall(r"^### (.*)$", section.text, re.MULTILINE)) <= set(KINDS)
         assert section.version == UNRELEASED or re.fullmatch(r"\d{4}-\d\d-\d\d", section.date)
 

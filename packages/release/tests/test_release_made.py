@@ -93,8 +93,3 @@ def test_what_was_changed_is_no_release(folder: Path, change: Callable[[Path], N
     change(folder)
     with pytest.raises(ReleaseError, match=rf"isn't a release of '\./dev release': .*{told}"):
         read_images(folder)
-
-
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError, match="it has 0 archives"):
-        read_images(tmp_path / "missing")
