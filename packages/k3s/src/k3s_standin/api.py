@@ -5,7 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -99,6 +100,14 @@ class ApiClient:
                 return None
             raise
 
+    def delete(self, path: str) -> None:
+        """Delete an object; a missing one is fine."""
+        try:
+            self.request("DELETE", path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
     def apply(self, path: str, body: Any) -> Any:
         """Create or change an object by server-side apply, as the field manager ``k3s``."""
         return self.request(
@@ -115,8 +124,8 @@ class ApiClient:
         Raises:
             ApiError: An error status, or no response. Later errors are events of type ``ERROR``.
         """
-        asked = f"{path}?watch=1&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
-        return self._lines("GET", asked, None, {}, WATCH_SECONDS + TIMEOUT_SECONDS)
+        query = f"watch=1&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
+        return self._lines("GET", f"{path}?{query}", None, WATCH_SECONDS + TIMEOUT_SECONDS)
 
     def stream(self, method: str, path: str, body: Any) -> Iterator[Any]:
         """The objects of a response that has one per line.
@@ -124,41 +133,36 @@ class ApiClient:
         Raises:
             ApiError: An error status, or no response.
         """
-        headers = {"Content-Type": "application/json"}
-        return self._lines(method, path, json.dumps(body), headers, STREAM_SECONDS)
+        return self._lines(method, path, body, STREAM_SECONDS)
 
-    def _lines(
-        self, method: str, path: str, content: str | None, headers: Mapping[str, str], timeout: float
-    ) -> Iterator[Any]:
+    def _lines(self, method: str, path: str, body: Any, timeout: float) -> Iterator[Any]:
         """The objects of a response that has one per line; sends the request when the first is read."""
-        connection = http.client.HTTPSConnection(
-            self._address.hostname or "", self._address.port, timeout=timeout, context=self._context
-        )
-        try:
-            connection.request(method, path, content, headers)
-            answer = connection.getresponse()
+        with self._response(method, path, body, "application/json", timeout) as answer:
             if answer.status >= 400:
                 raise ApiError(answer.status, f"{method} {path}: {answer.status}")
             while line := answer.readline():
                 yield decoded(line)
-        except (OSError, *_UNREADABLE, http.client.HTTPException) as error:
-            raise ApiError(0, f"{method} {path}: {error}") from error
-        finally:
-            connection.close()
 
     def _send(
         self, method: str, path: str, body: Any, content_type: str, timeout: float
     ) -> tuple[int, bytes]:
+        with self._response(method, path, body, content_type, timeout) as answer:
+            return answer.status, answer.read()
+
+    @contextmanager
+    def _response(
+        self, method: str, path: str, body: Any, content_type: str, timeout: float
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Send a request; errors while its response is read become ApiErrors."""
+        content = None if body is None else json.dumps(body).encode()
+        headers = {**self.headers, **({"Content-Type": content_type} if content else {})}
         connection = http.client.HTTPSConnection(
             self._address.hostname or "", self._address.port, timeout=timeout, context=self._context
         )
         try:
-            content = None if body is None else json.dumps(body).encode()
-            headers = {**self.headers, **({"Content-Type": content_type} if content else {})}
             connection.request(method, path, content, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        except (OSError, http.client.HTTPException) as error:
+            yield connection.getresponse()
+        except (OSError, *_UNREADABLE, http.client.HTTPException) as error:
             raise ApiError(0, f"{method} {path}: {error}") from error
         finally:
             connection.close()

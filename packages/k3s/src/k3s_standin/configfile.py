@@ -48,10 +48,8 @@ def merge(first: Mapping[str, Value], second: Mapping[str, Value]) -> dict[str, 
     for key, value in second.items():
         if not key.endswith("+"):
             result[key] = value
-            continue
-        name = key[:-1]
-        before = result.get(name, [])
-        result[name] = [*_as_list(before), *_as_list(value)]
+        else:
+            result[key[:-1]] = [*_as_list(result.get(key[:-1], [])), *_as_list(value)]
     return result
 
 

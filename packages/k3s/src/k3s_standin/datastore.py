@@ -19,7 +19,7 @@ from k3s_standin.api import TIMEOUT_SECONDS, ApiClient, ApiError
 from k3s_standin.certificates import write_secret
 from k3s_standin.control_plane import ControlPlane, EtcdMember
 from k3s_standin.errors import K3sError
-from k3s_standin.etcd import Etcd, Member, answers, host, is_member, plan_join, read_member
+from k3s_standin.etcd import Etcd, Member, host, is_member, plan_join, read_member
 from k3s_standin.supervisor import Supervisor
 
 PROBE_SECONDS = 1.0
@@ -145,7 +145,11 @@ def serves_clients(wanted: ControlPlane) -> bool:
     never notice: it drops its connections at that moment, or finds its name in the snapshot. It tries again
     after 5 seconds and twice the election timeout, which are 15 with k3s's; after a restart, immediately.
     """
-    return answers(client(wanted, seconds=PROBE_SECONDS))
+    try:
+        client(wanted, seconds=PROBE_SECONDS).status()
+    except ApiError:
+        return False
+    return True
 
 
 def votes(wanted: ControlPlane, member: EtcdMember) -> bool:

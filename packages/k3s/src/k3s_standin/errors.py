@@ -1,9 +1,4 @@
-"""Errors of the stand-in. The journal shows their messages.
-
-K3sError
-├── UsageError       a command line or a configuration file is wrong
-└── ChildEndedError  a component ended
-"""
+"""Errors of the stand-in. The journal shows their messages."""
 
 from __future__ import annotations
 
@@ -16,14 +11,16 @@ class UsageError(K3sError):
     """A command line or a configuration file is wrong; the message names it."""
 
 
-class ChildEndedError(K3sError):
-    """A component ended.
+class StatusError(K3sError):
+    """Another server refused a request (HTTP ``status``), or did not answer (0)."""
 
-    Attributes:
-        component: Its name.
-        status: Exit status.
-        tail: The last lines of its log.
-    """
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class ChildEndedError(K3sError):
+    """A component ended with a ``status``; ``tail`` has the last lines of its log."""
 
     def __init__(self, component: str, status: int | None, tail: str) -> None:
         self.component = component

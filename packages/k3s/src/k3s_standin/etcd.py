@@ -174,15 +174,6 @@ def is_member(etcd: Etcd, name: str, peer: str) -> bool:
         return False
 
 
-def answers(etcd: Etcd) -> bool:
-    """Whether a member serves clients; a learner does, too."""
-    try:
-        etcd.status()
-    except ApiError:
-        return False
-    return True
-
-
 def remove_node(etcd: Etcd, name: str, address: str) -> None:
     """Remove the member with this name and this address, if it exists."""
     for member in etcd.members():

@@ -7,7 +7,7 @@ import ctypes
 import gc
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,38 +70,48 @@ async def start_node(
 
 async def register_node(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
     """Write k3s's annotations on the Node; returns when that is done and its Pods have a network."""
-    key = joined.folder / "client-kubelet.key"
-    api = ApiClient(server, joined.authority, key.with_suffix(".crt"), key)
-    while not await asyncio.to_thread(_annotate, api, node):
-        children.check()
-        await asyncio.sleep(_POLL_SECONDS)
+    api = _client(server, joined, "client-kubelet")
+    annotations = {"metadata": {"annotations": dict(node_annotations(node))}}
+    path = f"/api/v1/nodes/{node.node_name}"
+    await _until(children, lambda: api.merge(path, annotations))
     log.info(f"Node {node.node_name} is registered")
     if joined.facts.flannel:
-        await _give_network(children, api, node, joined.facts.cluster_cidr)
+        ranges = await _until(children, lambda: (api.get(path) or {}).get("spec", {}).get("podCIDRs"))
+        await asyncio.to_thread(network.give, ranges, joined.facts.cluster_cidr)
     _shrink()
 
 
 async def follow_servers(balancer: Balancer, joined: Joined) -> None:
     """Keep the balancer's list of servers until cancelled."""
-    key = joined.folder / "client-k3s-controller.key"
-    await balancer.follow(ApiClient(balancer.url, joined.authority, key.with_suffix(".crt"), key))
+    await balancer.follow(_client(balancer.url, joined, "client-k3s-controller"))
 
 
 async def enforce_policies(node: NodeOptions, server: str, joined: Joined) -> None:
     """Enforce network policies on this node until cancelled, unless the cluster disables them."""
     if not joined.facts.network_policy:
         await asyncio.Event().wait()
-    key = joined.folder / "client-k3s-controller.key"
-    api = ApiClient(server, joined.authority, key.with_suffix(".crt"), key)
-    await policy_controller.run(api, node.node_name)
+    await policy_controller.run(_client(server, joined, "client-k3s-controller"), node.node_name)
 
 
-async def _give_network(children: Children, api: ApiClient, node: NodeOptions, cluster_cidr: str) -> None:
-    """Wait for the node's range, then set up its Pods' network."""
-    while not (ranges := await asyncio.to_thread(_ranges, api, node)):
+def _client(server: str, joined: Joined, user: str) -> ApiClient:
+    key = joined.folder / f"{user}.key"
+    return ApiClient(server, joined.authority, key.with_suffix(".crt"), key)
+
+
+async def _until(children: Children, attempt: Callable[[], Any]) -> Any:
+    """The result of an attempt, once it has one.
+
+    The Node may not be registered yet, and the API server not be up: the kubelet retries as well.
+    """
+    while True:
+        try:
+            if found := await asyncio.to_thread(attempt):
+                return found
+        except ApiError as error:
+            if error.status not in {0, 403, 404, 429} and error.status < 500:
+                raise
         children.check()
         await asyncio.sleep(_POLL_SECONDS)
-    await asyncio.to_thread(network.give, ranges, cluster_cidr)
 
 
 async def _start(children: Children, node: NodeOptions, server: str, joined: Joined) -> None:
@@ -133,35 +143,6 @@ def _reserved() -> Mapping[str, str]:
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     write_secret(path, json.dumps(content, indent=1))
-
-
-def _annotate(api: ApiClient, node: NodeOptions) -> bool:
-    """Write the annotations; False while the Node doesn't exist."""
-    try:
-        api.merge(
-            f"/api/v1/nodes/{node.node_name}", {"metadata": {"annotations": dict(node_annotations(node))}}
-        )
-    except ApiError as error:
-        if _is_passing(error):
-            return False
-        raise
-    return True
-
-
-def _ranges(api: ApiClient, node: NodeOptions) -> list[str]:
-    """The ranges that the controller manager gave the node; empty before."""
-    try:
-        found = api.get(f"/api/v1/nodes/{node.node_name}") or {}
-    except ApiError as error:
-        if _is_passing(error):
-            return []
-        raise
-    return found.get("spec", {}).get("podCIDRs", [])
-
-
-def _is_passing(error: ApiError) -> bool:
-    """Whether the Node isn't registered yet, or the API server is not up: the kubelet retries as well."""
-    return error.status in {0, 403, 404, 429} or error.status >= 500
 
 
 def data_folders() -> None:

@@ -74,17 +74,14 @@ def owner(node: Object) -> dict[str, str]:
 def orphans(secrets: Sequence[Object], nodes: Sequence[Object], now: float) -> list[str]:
     """Names of node passwords that are ten minutes old and have no Node."""
     wanted = {secret_name(node["metadata"]["name"]) for node in nodes}
+    latest = now - ORPHAN_SECONDS
     return [
         secret["metadata"]["name"]
         for secret in secrets
         if secret["metadata"]["name"].endswith(SUFFIX)
         and secret["metadata"]["name"] not in wanted
-        and now - _age_from(secret) >= ORPHAN_SECONDS
+        and datetime.fromisoformat(secret["metadata"]["creationTimestamp"]).timestamp() <= latest
     ]
-
-
-def _age_from(secret: Object) -> float:
-    return datetime.fromisoformat(secret["metadata"]["creationTimestamp"]).timestamp()
 
 
 @dataclass
@@ -128,7 +125,8 @@ class NodeController:
             self._write_hosts(hosts(nodes))
         self._own(nodes, {secret["metadata"]["name"]: secret for secret in secrets})
         for name in orphans(secrets, nodes, self.now()):
-            self._delete(name)
+            log.warning(f"Deleted orphaned node-password secret {name}")
+            self.api.delete(f"{SECRETS}/{name}")
         settled = [self._hold(node) for node in nodes]
         if all(settled):
             self._seen, self._synced = seen, self.now()
@@ -145,14 +143,6 @@ class NodeController:
             references = secrets.get(name, {}).get("metadata", {}).get("ownerReferences", [])
             if name in secrets and owner(node) not in references:
                 self.api.merge(f"{SECRETS}/{name}", {"metadata": {"ownerReferences": [owner(node)]}})
-
-    def _delete(self, name: str) -> None:
-        log.warning(f"Deleted orphaned node-password secret {name}")
-        try:
-            self.api.request("DELETE", f"{SECRETS}/{name}")
-        except ApiError as error:
-            if error.status != 404:
-                raise
 
     def _hold(self, node: Object) -> bool:
         """Add or remove our finalizer; False if the Node changed meanwhile and must be processed again."""

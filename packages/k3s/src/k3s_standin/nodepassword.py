@@ -76,8 +76,4 @@ def _create(api: ApiClient, name: str, password: str) -> bool:
 
 def forget(api: ApiClient, node: str) -> None:
     """Release a node's name for another machine."""
-    try:
-        api.request("DELETE", f"{SECRETS}/{secret_name(node)}")
-    except ApiError as error:
-        if error.status != 404:
-            raise
+    api.delete(f"{SECRETS}/{secret_name(node)}")

@@ -159,16 +159,8 @@ def _import_all() -> None:
 
 
 def _import(archive: Path) -> None:
-    command = [
-        paths.PROGRAMS / "ctr",
-        "-a",
-        paths.CONTAINERD_SOCKET,
-        "-n",
-        "k8s.io",
-        "images",
-        "import",
-        archive,
-    ]
+    options = (f"--address={paths.CONTAINERD_SOCKET}", "--namespace=k8s.io")
+    command = [paths.PROGRAMS / "ctr", *options, "images", "import", archive]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_IMPORT_SECONDS)
     if result.returncode != 0:
         raise K3sError(result.stderr.strip())

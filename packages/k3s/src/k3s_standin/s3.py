@@ -17,22 +17,14 @@ from pathlib import Path
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from k3s_standin.errors import K3sError
+from k3s_standin.errors import StatusError
 
 _NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
-class S3Error(K3sError):
-    """The store refused, or could not be reached.
-
-    Attributes:
-        status: Of HTTP; 0 without a response.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        self.status = status
-        super().__init__(message)
+class S3Error(StatusError):
+    """The store refused, or could not be reached."""
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from k3s_standin.errors import K3sError
+from k3s_standin.errors import StatusError
 from k3s_standin.protocol import NODE, basic
 from k3s_standin.token import Token, authority_hash
 
 _TIMEOUT_SECONDS = 5
 
 
-class SupervisorError(K3sError):
-    """No server answered, or one refused.
-
-    Attributes:
-        status: HTTP status; 0 when there was no answer.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        self.status = status
-        super().__init__(message)
+class SupervisorError(StatusError):
+    """No server answered, or one refused."""
 
 
 class StrangerError(SupervisorError):
