@@ -100,7 +100,7 @@ class _Container(Part, frozen=True):
         return words[first:]
 
 
-class _PodSpec(Part, frozen=True):
+class PodSpec(Part, frozen=True):
     """A Pod, as far as it says with which settings its program runs."""
 
     containers: tuple[_Container, ...] = ()
@@ -118,14 +118,16 @@ class _PodSpec(Part, frozen=True):
 
 
 class _Template(Part, frozen=True):
-    spec: _PodSpec = _PodSpec()
+    spec: PodSpec = PodSpec()
 
 
 class _WorkloadSpec(Part, frozen=True):
     template: _Template = _Template()
 
 
-class _Workload(Part, frozen=True):
+class Workload(Part, frozen=True):
+    """A Deployment or DaemonSet."""
+
     spec: _WorkloadSpec = _WorkloadSpec()
 
 
@@ -160,7 +162,7 @@ async def settings_from(name: str, transport: Transport, own: Mapping[str, str])
     namespace = rest[0] if len(rest) == 2 else "kube-system"
     path = f"/apis/apps/v1/namespaces/{namespace}/{_PATHS[kind]}/{rest[-1]}"
     try:
-        pod = (await transport.get(path, _Workload)).spec.template.spec
+        pod = (await transport.get(path, Workload)).spec.template.spec
     except NotFound:
         raise ConfigurationError(
             [f"plan: --settings-from: there is no {kind} {rest[-1]} in namespace {namespace}"]
@@ -181,7 +183,7 @@ async def _content(transport: Transport, namespace: str, source: Source) -> Cont
     return {key: base64.b64decode(value).decode(errors="replace") for key, value in found.data.items()}
 
 
-def sources(pod: _PodSpec, own: Mapping[str, str]) -> list[Source]:
+def sources(pod: PodSpec, own: Mapping[str, str]) -> list[Source]:
     """The Secrets and ConfigMaps whose content is needed."""
     needed = [source for source_entry in pod.manager.env_from if (source := _all_of(source_entry))]
     for variable in pod.manager.env:
@@ -194,7 +196,7 @@ def sources(pod: _PodSpec, own: Mapping[str, str]) -> list[Source]:
     return list(dict.fromkeys(needed))
 
 
-def settings(pod: _PodSpec, contents: Mapping[Source, Content], own: Mapping[str, str]) -> Deployed:
+def settings(pod: PodSpec, contents: Mapping[Source, Content], own: Mapping[str, str]) -> Deployed:
     """Put flags and variables together; ``contents`` are those of :func:`sources`."""
     variables: dict[str, str] = {}
     for source_entry in pod.manager.env_from:
@@ -217,7 +219,7 @@ def settings(pod: _PodSpec, contents: Mapping[Source, Content], own: Mapping[str
 
 
 def _without_files(
-    pod: _PodSpec, variables: Mapping[str, str], contents: Mapping[Source, Content]
+    pod: PodSpec, variables: Mapping[str, str], contents: Mapping[Source, Content]
 ) -> dict[str, str]:
     """``X_FILE`` names a file in the Pod; here it is ``X`` with the file's content."""
     result: dict[str, str] = {}
@@ -255,7 +257,7 @@ def _value(variable: _Variable, contents: Mapping[Source, Content]) -> str | Non
     return None if variable.value_from else variable.value
 
 
-def _files(pod: _PodSpec, path: str) -> Iterator[tuple[Source, str]]:
+def _files(pod: PodSpec, path: str) -> Iterator[tuple[Source, str]]:
     """Which keys of which Secrets or ConfigMaps a file in the container may be."""
     for mount in pod.manager.volume_mounts:
         folder = mount.mount_path.rstrip("/") + "/"
