@@ -85,7 +85,8 @@ def main(
         log.warning("flag_without_effect", flag=name)
     if options.routes_lack_range:
         log.warning(
-            "routes_off", why="--cluster-cidr is not given; --configure-cloud-routes=false says the same"
+            "routes_off",
+            why="--cluster-cidr is not given; --configure-cloud-routes=false has the same effect",
         )
     try:
         return asyncio.run(_until_signalled(_run(options, cloud, environment, metrics, redactor)))

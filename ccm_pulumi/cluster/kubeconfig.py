@@ -31,7 +31,7 @@ this left; releases from May 2025 on do so thirty days earlier: https://docs.k3s
 _LOOK_CONNECT_SECONDS = 4.0
 _UNANSWERED = "unanswered"
 """Output that a refresh sets: why the API server did not answer."""
-_RESTART = "k3s makes another one when it starts: systemctl restart k3s, on the control servers one by one"
+_RESTART = "k3s creates another one when it starts: systemctl restart k3s, on one control server at a time"
 
 
 class KubeconfigProvider(Provider):

@@ -243,7 +243,9 @@ def _note(pool: Scaled, prices: PriceList) -> str:
     lowest, highest = _monthly_texts(pool, prices)
     what = f"{pool.min_size} to {pool.max_size} x server {pool.placement}"
     sums = " and ".join(f"{lowest[per]} to {highest[per]} {per}" for per in ("net", "gross"))
-    return f"Not in the sums, for the cluster-autoscaler makes them: {pool.name}, {what}: {sums} a month."
+    return (
+        f"Not in the sums, because the cluster-autoscaler creates them: {pool.name}, {what}: {sums} a month."
+    )
 
 
 def _monthly_texts(pool: Scaled, prices: PriceList) -> list[dict[str, str]]:

@@ -157,7 +157,7 @@ def test_a_cluster_of_both_families_gets_its_addresses_routes_and_load_balancer(
         found = {node["metadata"]["name"]: node for node in cluster.get("nodes")["items"]}
         return len(found) == 2 and all(ready(n) and not taints(n) for n in found.values()) and found
 
-    found = eventually(nodes, 120, "two nodes, initialised by the CCM")
+    found = eventually(nodes, 120, "two nodes, initialized by the CCM")
     for name, (number, private, _, six) in cluster.servers.items():
         node = found[name]
         assert node["spec"]["providerID"] == f"hcloud://{number}"

@@ -58,7 +58,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_TOKEN",
             SECRET,
-            "The project's API token, read and write. Needed. A length other than 64 is warned of.",
+            "The project's API token (Read & Write), required. Another length than 64 causes a warning.",
         ),
         ("HCLOUD_ENDPOINT", URL, "Base address of the API.", "https://api.hetzner.cloud/v1"),
         ("HCLOUD_DEBUG", BOOLEAN, "Log every request and its answer, never the token.", "false"),
@@ -68,7 +68,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_NETWORK",
             TEXT,
-            "Name or id. With it nodes get internal addresses, load balancers enter it, and routes are made.",
+            "Name or ID of the network: for nodes' internal addresses, load balancers and routes.",
         ),
         (
             "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK",
@@ -104,7 +104,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_INSTANCES_COPY_LABELS",
             WORDS,
-            "Keys of server labels, with commas, that nodes get too, unless a node has one of its own.",
+            "Keys of server labels, comma-separated, that nodes get, too. A node's own label stays.",
         ),
         (
             "CCM_NODE_NAME_CHECK",
@@ -118,7 +118,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_SERVER_CACHE_MODE",
             one_of("all", "one", "off"),
-            "off: send a request for every lookup. The other two are the same here.",
+            "off: send a request for every lookup. The other two values have the same effect here.",
             "all",
         ),
         (
@@ -209,7 +209,7 @@ VARIABLES: tuple[Variable, ...] = (
         ),
     ),
     *_group(
-        "Namespaces (names with commas, `*` for all, `-` for none; without a default: none)",
+        "Namespaces (comma-separated names, `*` for all, `-` for none; none if there is no default)",
         (
             "CCM_ADOPT_NAMESPACES",
             NAMESPACES,

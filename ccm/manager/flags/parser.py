@@ -122,7 +122,7 @@ class _Parser:
             elif argument.startswith("-") and argument != "-":
                 self._flag(argument, arguments)
             else:
-                self.problems.append(f"unexpected argument {argument!r}: only flags are understood")
+                self.problems.append(f"unexpected argument {argument!r}: only flags are accepted")
 
     def _flag(self, argument: str, following: Iterator[str]) -> None:
         letter = self.shorts.get(argument[1:2])

@@ -27,7 +27,7 @@ def test_an_expression_is_passed_on():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--focus", ""], "'' would fit every test"),
+        (["--focus", ""], "'' would match every test"),
         (["--all", "--node-deletion"], "not allowed with argument"),
         (["--processes", "0"], "'0'"),
         (["--processes", "many"], "'many'"),

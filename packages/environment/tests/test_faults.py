@@ -23,7 +23,7 @@ def test_words_become_a_rule():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [(["locked"], "'locked'"), (["times=1", "times=2"], "times"), ([], "says nothing")]
+    ("words", "said"), [(["locked"], "'locked'"), (["times=1", "times=2"], "times"), ([], "without fields")]
 )
 def test_invalid_rules(words, said):
     with pytest.raises(SandboxError, match=said):
@@ -58,7 +58,7 @@ def test_the_table_of_rules():
         "2   * /networks      latency 1.5           0 of 0",
         "3   action attach_*  an error              0 of 0",
     ]
-    assert listing([]) == "no fault rules: the cloud does what it should"
+    assert listing([]) == "no fault rules: the cloud works normally"
 
 
 def test_refused_calls_name_the_field():

@@ -137,7 +137,7 @@ def test_what_an_operator_allows_some_namespaces(key: str, variable: str) -> Non
         return read(service, defaults, network=True)
 
     refused, name = found("other"), PREFIX + key
-    assert refused.warnings == {name: f"{name}: not for Services of namespace 'shop', says {variable}"}
+    assert refused.warnings == {name: f"{name}: {variable} doesn't allow it for namespace 'shop'"}
     assert (refused.hostname, refused.private_ipv4, "protection" in refused.settings) == (
         "a.example",
         "",

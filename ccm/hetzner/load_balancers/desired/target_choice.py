@@ -26,7 +26,7 @@ _WHY = {
     "addresses; use private ones (load-balancer.hetzner.cloud/use-private-ip, and for dedicated servers the "
     "kubelet's --node-ip)",
     "ServerNotInNetwork": "their servers are not in the private network",
-    "ServerOfAnotherNode": "their servers have other names, or their addresses are other servers'. A "
+    "ServerOfAnotherNode": "their servers have other names, or other servers have their addresses. A "
     "node's own provider ID isn't trusted: name the node in the server's label ccm-from-scratch/node, or set "
     "CCM_NODE_NAME_CHECK=false",
     "InternalIPNotConfigured": "they have no address that a load balancer can use",

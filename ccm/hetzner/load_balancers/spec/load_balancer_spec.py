@@ -340,7 +340,7 @@ def _allowed(
     }
     whole = {key: text for key, text in annotations.whole.items() if key not in forbidden}
     return replace(annotations, whole=whole), {
-        PREFIX + key: f"{PREFIX}{key}: not for Services of namespace {namespace!r}, says {variable}"
+        PREFIX + key: f"{PREFIX}{key}: {variable} doesn't allow it for namespace {namespace!r}"
         for key, variable in forbidden.items()
     }
 

@@ -34,10 +34,10 @@ PARTLY = {
     "POST /servers/{id}/actions/request_console": "answers an address where nothing listens",
     "POST /firewalls": "rules apply to machines, not to records",
     "POST /zones": (
-        "a record, which no name server answers from; any domain can be had: those of others, subdomains and "
+        "a record that no name server serves; any domain is accepted: those of others, subdomains and "
         "unknown top-level domains, too, since the list of public suffixes changes every week"
     ),
-    "POST /volumes": "a device of machines, where the host has loop devices and cgroups of version 2",
+    "POST /volumes": "a device of machines if the host has loop devices and cgroup v2",
     "POST /volumes/{id}/actions/detach": "refused while it is mounted other than by automount",
     "POST /certificates": "managed ones are self-signed; names below .invalid fail",
 }

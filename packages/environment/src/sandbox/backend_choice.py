@@ -148,4 +148,4 @@ def _against_machines(host: Host) -> str:
 def refuse_internet(kind: str, internet: bool) -> None:  # noqa: FBT001 - as it was asked for
     """Refuse ``--internet`` without machines."""
     if internet and kind != MACHINES:
-        raise SandboxError("--internet: it is for machines, and servers are records here; leave it out")
+        raise SandboxError("--internet: needs machines, and servers are records here; remove the option")

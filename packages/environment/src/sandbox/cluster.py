@@ -121,7 +121,7 @@ def await_nodes(
         if time.monotonic() > deadline:
             lacking = "; ".join(
                 f"{n.name}: {'Ready' if n.ready else 'not Ready'}, "
-                f"{'initialised' if n.initialized else 'not initialised by the CCM'}"
+                f"{'initialized' if n.initialized else 'not initialized by the CCM'}"
                 for n in waiting
             )
             raise SandboxError(

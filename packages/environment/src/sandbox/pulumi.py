@@ -85,7 +85,7 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
         except ProviderError as error:
             raise SandboxError(str(error)) from error
         for name in deleted:
-            steps.note(f"• a run was killed while it created '{name}': what there is of it is deleted")
+            steps.note(f"• a run was killed while it created '{name}': its incomplete object is deleted")
         # an import drops the notes of what was begun, which would stay for good
         _ask(site, variables, ["stack", "import", "--stack", stack], exported)
 

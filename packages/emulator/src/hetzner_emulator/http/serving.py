@@ -44,9 +44,7 @@ async def serve_until(
         try:
             await web.TCPSite(runner, LOOPBACK, port).start()
         except OSError as error:
-            raise EmulatorError(
-                f"port {port} on {LOOPBACK} can't be listened on: {error.strerror}"
-            ) from error
+            raise EmulatorError(f"port {port} on {LOOPBACK} can't be opened: {error.strerror}") from error
         await answering(runner)
         await stopped.wait()
     finally:

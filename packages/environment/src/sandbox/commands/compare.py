@@ -43,7 +43,7 @@ def run(clone: Clone, _arguments: argparse.Namespace) -> int:
     with steps.step(first, "Kubernetes toolchain") as progress:
         built = toolchain.ensure(clone.cache, progress, CONTROL_PLANE)
     with tempfile.TemporaryDirectory(dir=clone.state, prefix=".compare-") as folder:
-        with steps.step("Two clusters, a minute of their life") as progress:
+        with steps.step("Two clusters, one with the CCM (a minute)") as progress:
             seen = asyncio.run(interruptible(compare(built, clone.root, Path(folder), progress)))
         console.print(table(rows(*seen)))
     steps.note(WHAT_RAN)

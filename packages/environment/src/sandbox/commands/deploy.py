@@ -108,7 +108,7 @@ def roll_out(site: Site, steps: Steps) -> int:
         takeover.heal(site, built, steps.note)
         before = cluster.deployment(site, built)["metadata"]["generation"]
         up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
-        hint = "Correct what it names and run './dev deploy' again; './dev logs' follows the CCM that runs"
+        hint = "Fix that and run './dev deploy' again; './dev logs' follows the running CCM"
         variables = pulumi.environment(site, built)
         stack_settings.ensure(site, STACKS[MACHINES])
         pulumi.heal(site, variables, STACKS[MACHINES], steps)
@@ -130,5 +130,5 @@ def check_source(root: Path, files: Iterable[Path]) -> None:
             what = error.msg if isinstance(error, SyntaxError) else str(error)
             raise SandboxError(
                 f"{os.path.relpath(path, root)}{line}: {what}. Nothing was changed, the CCM that runs "
-                "stays; correct it and try again"
+                "stays; fix it and try again"
             ) from None

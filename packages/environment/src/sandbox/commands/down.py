@@ -99,9 +99,9 @@ def agree_to_lose(
     """Name what 'pulumi destroy' leaves in the cloud, which ends with the sandbox; and ask."""
     if not not_ours:
         return
-    steps.note(f"• what 'pulumi destroy' leaves in the cloud goes with it: {', '.join(map(str, not_ours))}")
+    steps.note(f"• left by 'pulumi destroy', and deleted now: {', '.join(map(str, not_ours))}")
     if question is not None and not question("Remove that, too?"):
-        raise SandboxError("nothing was removed: you said no")
+        raise SandboxError("nothing was removed, because you answered no")
 
 
 def refuse_leftovers(remaining: Sequence[CloudObject], not_ours: Sequence[CloudObject]) -> None:

@@ -62,7 +62,7 @@ def rule(words: Sequence[str]) -> dict[str, Any]:
             raise SandboxError(f"{why}; e.g. './dev faults add path=/servers code=locked times=2'")
         fields[name] = _value(value)
     if not fields:
-        raise SandboxError("a rule that says nothing would do nothing; e.g. 'add path=/servers code=locked'")
+        raise SandboxError("a rule without fields has no effect; e.g. 'add path=/servers code=locked'")
     return fields
 
 
@@ -94,7 +94,7 @@ def numbers(words: Sequence[str]) -> list[int]:
 def listing(rules: Sequence[Mapping[str, Any]]) -> str:
     """The rules as a table."""
     if not rules:
-        return "no fault rules: the cloud does what it should"
+        return "no fault rules: the cloud works normally"
     return aligned([_HEADER, *(_row(each) for each in rules)])
 
 

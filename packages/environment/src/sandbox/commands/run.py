@@ -89,7 +89,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     place = _hollow_place(site) if hollow else takeover.taken(site, built, steps.note)
     end_in_order()
     with place as noted:
-        steps.note("✓ the CCM in the cluster has made room; this one runs until Ctrl-C")
+        steps.note("✓ the CCM in the cluster has stopped; this one runs until Ctrl-C")
         if arguments.editor is not None:
             steps.note(f"• it waits for an editor at 127.0.0.1:{arguments.editor} (debugpy)")
         code = run_until_ended(site.root, wanted, noted, files, steps.note, watch=arguments.watch)

@@ -280,7 +280,7 @@ def _keep(tests: Run, servers: str, steps: Steps, version: str = "") -> None:
     try:
         record = tested.read_run(tests.reports(), tests.tree, servers, kubernetes=version)
     except ReleaseError as error:
-        raise SandboxError(f"all tests passed, but a release can't say with what: {error}") from error
+        raise SandboxError(f"all tests passed, but a release can't record the versions: {error}") from error
     steps.note(f"✓ what the tests ran with is kept for a release: {tested.keep(record, tests.clone.tested)}")
 
 

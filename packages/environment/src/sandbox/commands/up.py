@@ -127,7 +127,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     else:
         takeover.heal(site, built, steps.note)
         conformance_lock.heal(site, built, steps.note)
-    with steps.step("Nodes are Ready and initialised by the CCM") as progress:
+    with steps.step("Nodes are Ready and initialized by the CCM") as progress:
         cluster.await_nodes(site, built, READY_SECONDS, progress)
     steps.note("\n" + overview(site, built, steps.width))
     return 0
