@@ -65,13 +65,6 @@ def test_missing_packages_are_named_with_the_command():
         packages.ensure(BARE[HOLLOW], print, lambda: False)
 
 
-@pytest.mark.parametrize(("system", "name"), [("Darwin", "macOS"), ("FreeBSD", "FreeBSD")])
-@pytest.mark.parametrize("wanted", [AUTO, MACHINES, HOLLOW])
-def test_other_systems(system, name, wanted):
-    with pytest.raises(MissingRequirement, match=rf"this is {name}\. .*--backend records.*virtual machine"):
-        decide(wanted, Host(system))
-
-
 def test_wsl2():
     obstacle = "machines need a disk that overlays and device nodes can lie on"
     windows = Host("Linux", "5.15.153.1-microsoft-standard-WSL2", obstacle=obstacle)
@@ -100,14 +93,6 @@ def test_versions_of_kubernetes_that_are_built(version):
     own = releases.control_plane(version)
     assert Choice(HOLLOW, kubernetes=version).toolchains == (own,)
     assert Choice(MACHINES, kubernetes=version).toolchains == (COMPONENTS, (REGISTRY,), own)
-
-
-def test_looking_at_this_host(site):
-    before = sorted(site.root.rglob("*"))
-    host = look(site)
-    assert host.system == "Linux"
-    assert host.root == (os.geteuid() == 0)
-    assert sorted(site.root.rglob("*")) == before
 
 
 def test_a_compiler_is_needed_only_to_compile(site):

@@ -8,20 +8,21 @@ from sandbox.commands.conformance import _chosen, require_version
 from sandbox.dev import parse
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases
-from sandbox.kubernetes_tests.selection import ALL, DEFAULT, DELETION
+from sandbox.kubernetes_tests.selection import ALL, DEFAULT, DELETION, focused
 
 
 @pytest.mark.parametrize(
     ("words", "chosen"),
-    [([], DEFAULT), (["--all"], ALL), (["--node-deletion"], DELETION)],
-    ids=["nothing", "all", "node-deletion"],
+    [
+        ([], DEFAULT),
+        (["--all"], ALL),
+        (["--node-deletion"], DELETION),
+        (["--focus", r"DNS\pL"], focused(r"DNS\pL")),
+    ],
+    ids=["nothing", "all", "node-deletion", "focus"],
 )
 def test_selections_of_tests(words, chosen):
     assert _chosen(parse(["conformance", *words])[1]) == chosen
-
-
-def test_an_expression_is_passed_on():
-    assert _chosen(parse(["conformance", "--focus", r"DNS\pL"])[1]).focus == (r"DNS\pL",)
 
 
 @pytest.mark.parametrize(

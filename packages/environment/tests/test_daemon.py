@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -110,25 +109,6 @@ def test_a_sandbox_that_does_not_end(site, starting, end, monkeypatch):
         with pytest.raises(SandboxError, match=rf"process {other.pid}\) (does not end|was killed)"):
             end(site)
         other.kill()
-
-
-def test_its_recorded_port_is_used(site, silent):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        daemon.note(site, replace(daemon.find(site), port=port))
-        listener.settimeout(60)
-        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
-
-        def serve():
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(4096)
-                connection.sendall(answer)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        assert daemon.health(site) == {}
-        thread.join(60)
 
 
 def test_the_lock_is_exclusive(site):

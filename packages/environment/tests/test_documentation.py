@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import subprocess
 import tomllib
@@ -127,20 +126,6 @@ def root(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / REQUIREMENTS).touch()
     return tmp_path
-
-
-def test_building_waits_for_another_clones_generator(root):
-    environment = environment_of(root, root)
-
-    def waiting(_said: str) -> None:
-        (environment / "bin").mkdir(parents=True)
-        (environment / "bin/python").touch()
-        fcntl.flock(other, fcntl.LOCK_UN)
-
-    with (root / "documentation.lock").open("w") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        assert generator(root, root, waiting) == environment / "bin/python"
-    assert (environment / "bin/python").read_bytes() == b""
 
 
 def test_a_generator_without_python_is_replaced(root):

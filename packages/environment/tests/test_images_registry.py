@@ -184,19 +184,24 @@ async def test_a_registry_that_never_listens(tmp_path, address):
     assert [processes.identify(int(pid)) for pid in started] == [None, None]
 
 
-def test_the_user_of_a_connection():
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        with socket.create_connection(listening.getsockname(), timeout=60) as client:
-            accepted, _ = listening.accept()
-            accepted.close()
-            assert user_of(client.getsockname(), listening.getsockname()) == os.geteuid()
+FAMILIES = pytest.mark.parametrize(
+    ("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::ffff:127.0.0.1")]
+)
+
+
+@FAMILIES
+def test_the_user_of_a_connection(family, host):
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(family) as client:
+        client.connect((host, listening.getsockname()[1]))
+        accepted, peer = listening.accept()
+        accepted.close()
+        assert user_of(peer, listening.getsockname()) == os.geteuid()
         assert user_of(("127.0.0.1", 1), listening.getsockname()) is None
 
 
-@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_the_user_of_a_closed_connection(family):
+@FAMILIES
+def test_the_user_of_a_closed_connection(family, host):
     """The kernel shows user 0 for it, which has all permissions, although data may be left."""
-    host = "127.0.0.1" if family == socket.AF_INET else "::ffff:127.0.0.1"
     with socket.create_server(("127.0.0.1", 0)) as listening:
         with socket.socket(family) as client:
             client.connect((host, listening.getsockname()[1]))
@@ -217,14 +222,6 @@ def test_the_user_of_a_half_closed_connection():
             accepted.settimeout(60)
             assert accepted.recv(1) == b""
             assert user_of(peer, accepted.getsockname()) == os.geteuid()
-
-
-def test_the_user_of_a_mapped_ipv4_connection():
-    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_INET6) as client:
-        client.connect(("::ffff:127.0.0.1", listening.getsockname()[1]))
-        accepted, peer = listening.accept()
-        accepted.close()
-        assert user_of(peer, listening.getsockname()) == os.geteuid()
 
 
 IDLE_SECONDS = 5.0  # transfers that stand still are to be over, and the program answers before

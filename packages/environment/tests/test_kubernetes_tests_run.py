@@ -57,14 +57,6 @@ def test_results_of_earlier_runs_are_ignored(tmp_path, lock):
     assert execute(wanted(tmp_path, "exit 0"), lambda _: None, lambda _: None, lock)[1].results == []
 
 
-def test_temporary_folders_are_removed(tmp_path, lock):
-    execute(wanted(tmp_path, f"mktemp -d > {tmp_path}/made"), lambda _: None, lambda _: None, lock)
-    made = Path((tmp_path / "made").read_text().strip())
-    assert made.is_relative_to(tmp_path)  # also one that is killed leaves nothing elsewhere
-    assert not made.exists()
-    assert not (tmp_path / SCRATCH).exists()
-
-
 def test_an_interrupt_lets_the_tests_clean_up(tmp_path, lock):
     script = f"""
         trap 'touch {tmp_path}/cleaned; exit 1' INT

@@ -5,9 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
@@ -18,7 +16,6 @@ from sandbox import takeover
 from sandbox.commands import run
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
-from sandbox.overview import overview
 from sandbox.site import open_site
 
 KUBECTL = """
@@ -130,28 +127,6 @@ def test_two_runs_are_refused(site, built):
         assert scaled(built) == ["0"]
     takeover.refuse(site, "it is tried")
     assert takeover.why_no_pod(site) == ""
-
-
-class NoServers(BaseHTTPRequestHandler):
-    """A cloud without any."""
-
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b'{"servers": [], "meta": {"pagination": {"next_page": null}}}')
-
-    def log_message(self, *_):
-        pass
-
-
-def test_status_shows_the_local_ccm(site, built):
-    with ThreadingHTTPServer(("127.0.0.1", 0), NoServers) as cloud:
-        threading.Thread(target=cloud.serve_forever, daemon=True).start()
-        site = replace(site, port=cloud.server_port)
-        with takeover.taken(site, built, print):
-            assert "'./dev run' runs the CCM" in overview(site, built)
-        assert "'./dev run'" not in overview(site, built)
-        cloud.shutdown()
 
 
 KILLED = """
