@@ -104,9 +104,7 @@ def _text(value: Any) -> str:
 def opens(phrase: str, salt: Any) -> bool:
     """Whether a passphrase fits a salt line of Pulumi's passphrase secrets provider.
 
-    Args:
-        phrase: The passphrase.
-        salt: ``v1:SALT:v1:NONCE:TEXT``, all in Base64; a damaged one fits none.
+    A line is ``v1:SALT:v1:NONCE:TEXT``, all in Base64; a damaged one fits none.
     """
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415  slow, and few need it
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415

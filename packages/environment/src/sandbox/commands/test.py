@@ -125,12 +125,7 @@ def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str], *, eve
 def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *, every: bool) -> int:
     """Run a layer's tests of the distributions that changed since they passed; returns pytest's exit code.
 
-    Args:
-        tests: The run. In a nightly one, all tests run.
-        steps: Prints what is skipped.
-        layer: The layer.
-        given: What goes to pytest as it is. Where there is anything, all distributions' tests get it.
-        every: Whether the tests of all distributions run.
+    In a nightly run, all tests run. With arguments in ``given``, all distributions' tests get them.
     """
     if tests.nightly or given:
         return tests.layer(layer, given)

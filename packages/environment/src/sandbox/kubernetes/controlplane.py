@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from k3s_standin import control_plane, kubeconfig, pki
@@ -61,9 +60,7 @@ class ControlPlane:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def start(self) -> None:
@@ -119,6 +116,8 @@ class ControlPlane:
                 },
             },
         )
+        if sys.platform != "linux":
+            self._held.close()  # elsewhere nobody may listen on a port that is bound
         certificates.ensure(serving_names(control_plane.nth_address(_SERVICE_CIDR, 1), ()))
         control_plane.write_kubeconfigs(wanted)
         self.url = wanted.url
@@ -149,17 +148,10 @@ def _ports(file: Path, held: contextlib.ExitStack) -> Ports:
         with contextlib.suppress(OSError):
             for port in asdict(kept).values():
                 _hold(port, held)
-            return _let_listen(kept, held)
+            return kept
         held.close()
     ports = Ports(*(_hold(0, held) for _ in range(5)))
     write_secret(file, json.dumps(asdict(ports)))
-    return _let_listen(ports, held)
-
-
-def _let_listen(ports: Ports, held: contextlib.ExitStack) -> Ports:
-    """On Linux others may listen on a port that is bound without listening; elsewhere it must be let go."""
-    if sys.platform != "linux":
-        held.close()
     return ports
 
 

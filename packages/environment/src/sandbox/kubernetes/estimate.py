@@ -37,17 +37,16 @@ def costs(components: Iterable[Component]) -> list[Cost]:
 
 
 def seconds_left(todo: Sequence[Cost], compiled: int, done: float, elapsed: float, cores: int) -> float:
-    """How long the rest of a build takes at the speed so far.
+    """Seconds on the clock that the rest of a build takes at the speed so far.
+
+    Until the speed is known, each core does one recorded second a second.
 
     Args:
         todo: The component that is being built, and those after it.
         compiled: Packages of the first one that are compiled.
         done: CPU seconds that components already built in this run took when they were recorded.
         elapsed: Seconds since the run began.
-        cores: Usable processors; until the speed is known, each does one recorded second a second.
-
-    Returns:
-        Seconds on the clock; 0 where nothing is left.
+        cores: Usable processors.
     """
     first, *rest = todo
     part = min(compiled / first.packages, 1.0) if first.packages else 0.0

@@ -95,11 +95,7 @@ def build_environment(
 ) -> dict[str, str]:
     """The environment for ``go build``: reproducible, offline where possible, limited.
 
-    Args:
-        base: The caller's environment; proxies, caches and limits of Go's heap are kept.
-        cgo: Whether C code is compiled in.
-        parallel: Packages that are compiled at a time.
-        heap: What :func:`heap_settings` returns; None leaves Go's defaults.
+    Proxies, caches and limits of Go's heap in ``base`` are kept; ``heap`` is of :func:`heap_settings`.
     """
     settings = {
         "CGO_ENABLED": "1" if cgo else "0",
@@ -111,24 +107,14 @@ def build_environment(
 
 
 def parallelism(cores: int, available_memory: int) -> int:
-    """How many packages to compile at a time: one per core, but 1.5 GiB for each.
-
-    Args:
-        cores: Usable processors.
-        available_memory: Bytes.
-    """
+    """How many packages to compile at a time: one per core, but 1.5 GiB for each; memory is in bytes."""
     return max(1, min(cores, available_memory // (3 << 29)))
 
 
 def heap_settings(parallel: int, available_memory: int) -> dict[str, str]:
     """Let each compiler use free memory in place of garbage collection, which saves 7 % of the CPU time.
 
-    Args:
-        parallel: Packages that are compiled at a time.
-        available_memory: Bytes; compilers use at most half of it.
-
-    Returns:
-        Variables of Go's runtime; empty where there is less than 1 GiB for each compiler.
+    Compilers use at most half of the memory, in bytes. Empty where there is less than 1 GiB for each.
     """
     each = min(available_memory // 2 // parallel, 2 << 30)
     return {"GOGC": "off", "GOMEMLIMIT": f"{each >> 20}MiB"} if each >= 1 << 30 else {}

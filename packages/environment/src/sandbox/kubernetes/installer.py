@@ -51,11 +51,9 @@ def zipapp(release: str = IMAGE_VERSION, package: Path = PACKAGE) -> bytes:
 
 
 def install_script(base_url: str, served: Collection[str] = (IMAGE_VERSION,)) -> str:
-    """The installer for machines that reach us at a URL.
+    """The installer for machines that reach us at a URL, such as ``http://169.254.169.254/k3s``.
 
-    Args:
-        base_url: What ``/k3s`` below it gives the program, such as ``http://169.254.169.254/k3s``.
-        served: The releases that the URL serves, in ascending order; empty for one real program.
+    ``served`` are its releases, in ascending order; empty for one real program.
     """
     text = (PACKAGE / "install.sh").read_text()
     facts = {"BASE_URL": base_url, "RELEASES": " ".join(served), "DEFAULT": IMAGE_VERSION}

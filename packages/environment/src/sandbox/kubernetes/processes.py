@@ -51,14 +51,8 @@ def run(
 ) -> str:
     """Run a program and return what it printed (both streams).
 
-    Args:
-        what: What it does, for progress and errors.
-        command: Program and arguments; no shell.
-        progress: Called every five seconds with the time taken, or what ``left`` returns, and the last line.
-        cwd: Working directory.
-        environment: Whole environment; ours when None.
-        timeout: Seconds after which it is killed and counts as failed.
-        left: Called with the number of lines printed so far; returns how much is left.
+    ``progress`` is called every five seconds with the time taken and the last line. In place of the time,
+    ``left`` returns how much is left by the number of lines. It is killed after ``timeout`` seconds.
     """
     lines: list[str] = []
     started = time.monotonic()
