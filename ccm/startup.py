@@ -38,17 +38,9 @@ def lazy_package_init(*names: str) -> None:
     """Run a package's ``__init__`` on the first access to a name that the package doesn't have yet.
 
     ``import a.b.c`` first runs the ``__init__`` of ``a`` and of ``a.b``, which may import far more than
-    what ``c`` needs; and ``c`` can't be had without packages around it, since its own imports name them.
-    After this, modules below a package can be imported at once. Nothing else changes for its
-    users: its own names are there, at the cost that importing it had before, and its version is what
-    its metadata says. Of several threads that ask at once, one has it run and the others wait; if it fails,
-    the next access runs it again.
-
-    Args:
-        names: Of packages, parents first. One that is imported already stays as it is.
-
-    Raises:
-        ModuleNotFoundError: There is no such package.
+    what ``c`` needs. After this, modules below a package can be imported at once, and its own names are there
+    as before. Its version is what its metadata says. Of several threads that ask at once, one has it run and
+    the others wait; if it fails, the next access runs it again. ``names`` are in order, parents first.
     """
     for name in names:
         if name not in sys.modules:

@@ -194,11 +194,3 @@ async def test_a_dry_run_reports_and_changes_nothing(world: World) -> None:
     code, text = await world.run("plan", "routes", *world.flags)
     assert code == 0, text
     assert await world.routes() == routes
-
-
-async def test_wrong_flags_and_environment_are_reported_together(world: World) -> None:
-    code, text = await world.run(*world.flags, "--nonsense", "--v=x", "--node-monitor-period=0s")
-    assert code == 2
-    for problem in ("unknown flag: --nonsense", "--v: 'x'", "--node-monitor-period"):
-        assert f"Error: {problem}" in text
-    assert "Traceback" not in text

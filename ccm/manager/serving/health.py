@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from http import HTTPStatus
 
 import structlog
@@ -25,13 +24,6 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 log = structlog.stdlib.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    name: str
-    check: Check
-    live: bool
-
-
 class Health:
     """The checks of this process; they come and go with what runs. A check must not block.
 
@@ -39,22 +31,24 @@ class Health:
     """
 
     def __init__(self) -> None:
-        self._checks: list[_Named] = [_Named("ping", lambda: None, live=True)]
+        self._checks: dict[str, tuple[Check, bool]] = {"ping": (lambda: None, True)}
         self.counts: Counter[tuple[str, str, str]] = Counter()
         self._reported: dict[str, str] = {}
 
     def add(self, name: str, check: Check, *, live: bool = False) -> None:
         """Add a check, which returns what is wrong, or None; ``live``: only a restart would help."""
-        self._checks.append(_Named(name, check, live))
+        self._checks[name] = check, live
 
     def remove(self, name: str) -> None:
         """Forget a check."""
-        self._checks = [named for named in self._checks if named.name != name]
+        self._checks.pop(name, None)
         self._reported.pop(name, None)
 
     def results(self, endpoint: str) -> dict[str, str | None]:
         """What is wrong by check, for ``healthz``, ``livez`` or ``readyz``."""
-        return {named.name: _run(named.check) for named in self._checks if endpoint != "livez" or named.live}
+        return {
+            name: _run(check) for name, (check, live) in self._checks.items() if live or endpoint != "livez"
+        }
 
     def answer(self, endpoint: str, *, verbose: bool, exclude: Collection[str] = ()) -> tuple[int, str]:
         """Status and text for ``healthz``, ``livez`` or ``readyz``, without the checks to ``exclude``."""
