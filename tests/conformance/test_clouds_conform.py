@@ -7,16 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from harnesses import CLOUDS
 
-from ccm.testing.conformance import (
-    CloudConformance,
-    Harness,
-    InstancesConformance,
-    LoadBalancersConformance,
-    NodeControllersConformance,
-    RouteControllerConformance,
-    RoutesConformance,
-    ServiceControllerConformance,
-)
+from ccm.testing.conformance import Harness
+from ccm.testing.conformance.suite import *  # noqa: F403 - every test of it
 
 # Under the official names the same code runs once more, which the fast layer can do without.
 PARAMETERS = [
@@ -28,24 +20,3 @@ PARAMETERS = [
 async def harness(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
     async with CLOUDS[request.param].opened() as one:
         yield one
-
-
-class TestClouds(CloudConformance): ...
-
-
-class TestInstances(InstancesConformance): ...
-
-
-class TestLoadBalancers(LoadBalancersConformance): ...
-
-
-class TestRoutes(RoutesConformance): ...
-
-
-class TestNodeControllers(NodeControllersConformance): ...
-
-
-class TestServiceController(ServiceControllerConformance): ...
-
-
-class TestRouteController(RouteControllerConformance): ...

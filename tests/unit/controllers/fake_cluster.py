@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +72,21 @@ class Cluster:
             for request in self.transport.requests
             if request.verb in verbs and name in request.path
         ]
+
+
+@asynccontextmanager
+async def running(controller: Any) -> AsyncIterator[None]:
+    task = asyncio.create_task(controller.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def run_for(controller: Any, seconds: float) -> None:
+    async with running(controller):
+        await asyncio.sleep(seconds)
 
 
 def node(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from fake_cluster import NODES, Cluster, instance
+from fake_cluster import NODES, Cluster, instance, running
 from fake_cluster import node as node_object
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,16 +40,6 @@ def controller(cluster: Cluster, **options: Any) -> NodeController:
     )
     made.registry = registry  # type: ignore[attr-defined]
     return made
-
-
-@asynccontextmanager
-async def running(made: NodeController):
-    task = asyncio.create_task(made.run())
-    try:
-        yield made
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def introduced(cluster: Cluster, *, machine: Any = None, **node: Any) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from fake_cluster import NODES, Cluster, instance
+from fake_cluster import NODES, Cluster, instance, run_for
 from fake_cluster import node as node_object
 from prometheus_client import CollectorRegistry
 
@@ -35,13 +35,6 @@ def controller(cluster: Cluster, **options: Any) -> NodeLifecycleController:
     )
     made.registry = registry  # type: ignore[attr-defined]
     return made
-
-
-async def run_for(made: NodeLifecycleController, seconds: float) -> None:
-    task = asyncio.create_task(made.run())
-    await asyncio.sleep(seconds)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 def paused(made: NodeLifecycleController) -> float | None:

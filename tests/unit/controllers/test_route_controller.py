@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_cluster import NODES, Cluster
+from fake_cluster import NODES, Cluster, run_for, running
 from fake_cluster import node as node_object
 from prometheus_client import CollectorRegistry
 
@@ -68,19 +66,6 @@ def conditions(cluster: Cluster, name: str) -> list[tuple[str, ...]]:
 
 def routes(cluster: Cluster) -> dict[str, str]:
     return {route.destination: route.gateway for route in network(cluster).table.routes}
-
-
-@asynccontextmanager
-async def running(made: RouteController) -> AsyncIterator[None]:
-    task = asyncio.create_task(made.run())
-    yield
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
-async def run_for(made: RouteController, seconds: float) -> None:
-    async with running(made):
-        await asyncio.sleep(seconds)
 
 
 def lose_machines(cluster: Cluster) -> None:

@@ -76,23 +76,14 @@ def test_attempts_without_effect_wait_one_minute_to_half_an_hour():
 
 def test_limiter_doubles_by_key_and_forgets():
     limiter = RetryLimiter()
+    limiter.forget("never failed")
+    assert limiter.failures("a") == 0
     assert [limiter.delay("a", 0) for _ in range(4)] == pytest.approx([0.005, 0.01, 0.02, 0.04])
     assert limiter.delay("b", 0) == pytest.approx(0.005)
+    assert (limiter.failures("a"), limiter.failures("b")) == (4, 1)
     limiter.forget("a")
     assert limiter.delay("a", 0) == pytest.approx(0.005)
     assert (limiter.failures("a"), limiter.failures("b")) == (1, 1)
-
-
-def test_limiter_counts_failures_since_they_were_forgotten():
-    limiter = RetryLimiter()
-    assert limiter.failures("a") == 0
-    limiter.delay("a", 0)
-    limiter.delay("a", 0)
-    limiter.delay("b", 0)
-    assert (limiter.failures("a"), limiter.failures("b")) == (2, 1)
-    limiter.forget("a")
-    limiter.forget("never failed")
-    assert limiter.failures("a") == 0
 
 
 def test_all_keys_together_are_ten_a_second_beyond_a_hundred():
@@ -110,16 +101,15 @@ def test_keys_that_fail_all_the_time_have_no_other_wait_longer_than_the_longest_
     assert limiter.delay("another", now=290.0) == pytest.approx(10, abs=0.2), "the credit has an end, too"
 
 
-def test_services_and_routes_wait_five_seconds_to_five_minutes():
-    limiter = slow_limiter()
-    delays = [limiter.delay("a", second * 1000.0) for second in range(8)]
-    assert delays == pytest.approx([5, 10, 20, 40, 80, 160, 300, 300])
-
-
-def test_nodes_wait_milliseconds_to_five_minutes():
-    limiter = node_limiter()
-    delays = [limiter.delay("a", second * 1000.0) for second in range(18)]
-    assert delays == pytest.approx([*(0.005 * 2**number for number in range(16)), 300, 300])
+@pytest.mark.parametrize(
+    ("limiter", "delays"),
+    [(slow_limiter(), [5, 10, 20, 40, 80, 160, 300, 300]),
+     (node_limiter(), [*(0.005 * 2**number for number in range(16)), 300, 300])],
+    ids=["services and routes", "nodes"],
+)  # fmt: skip
+def test_who_fails_waits_up_to_five_minutes(limiter, delays):
+    found = [limiter.delay("a", second * 1000.0) for second in range(len(delays))]
+    assert found == pytest.approx(delays)
 
 
 def test_limiter_never_overflows():
@@ -128,6 +118,7 @@ def test_limiter_never_overflows():
 
 
 def test_backoff_grows_to_its_cap_and_heals():
+    assert Backoff().next(0, 0.5) == pytest.approx(1.2), "stretched by up to as much again"
     backoff = Backoff()
     assert [backoff.next(0, 0) for _ in range(8)] == pytest.approx([0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30])
     assert backoff.next(100, 0) == 30
@@ -141,10 +132,6 @@ def test_after_a_success_the_next_failure_is_the_first():
     assert [backoff.next(0, 0) for _ in range(3)] == pytest.approx([0.8, 1.6, 3.2])
     backoff.reset()
     assert [backoff.next(0, 0) for _ in range(2)] == pytest.approx([0.8, 1.6])
-
-
-def test_backoff_is_stretched_by_up_to_as_much_again():
-    assert Backoff().next(0, 0.5) == pytest.approx(1.2)
 
 
 @given(st.integers(0, 2000), st.floats(0, 1, exclude_max=True))

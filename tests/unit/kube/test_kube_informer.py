@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from virtual_time import VirtualLoop
 
+from ccm.clock import loop_time
 from ccm.kube.errors import ConnectionFailed, Gone, ServerError, TooManyRequests, Unreadable
 from ccm.kube.informer import Informer
 from ccm.kube.objects import Node
@@ -16,10 +17,6 @@ from ccm.testing.memory_transport import MemoryTransport
 pytestmark = pytest.mark.looptime
 
 NODES = "/api/v1/nodes"
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 class Seen:
@@ -194,7 +191,7 @@ async def test_server_that_asks_to_wait_is_obeyed(fresh, server):
     server.fail(TooManyRequests(429, retry_after=20))
     informer = fresh()
     await informer.synced.wait()
-    assert _now() == pytest.approx(20, abs=0.1)
+    assert loop_time() == pytest.approx(20, abs=0.1)
 
 
 async def test_watches_that_end_at_once_do_not_spin(server):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from virtual_time import VirtualLoop
 
+from ccm.clock import loop_time
 from ccm.kube.errors import Conflict, ConnectionFailed, LeaseLost, Unauthorized
 from ccm.kube.lease import LeaderElector, LeaseTimes, micro_time
 from ccm.testing.memory_transport import MemoryTransport
@@ -21,10 +22,6 @@ LEASE = f"{LEASES}/cloud-controller-manager"
 STOP_TAKES = 4.5  # almost all of the time that work has to end: 15 - 10 seconds
 # Until a machine that wakes up notices: at most the pause between two renewals, then the work ends.
 LAST_MOMENT = 2.1 + STOP_TAKES
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 class Link:
@@ -91,8 +88,8 @@ class Candidate:
         self.elector = LeaderElector(
             self.link,
             identity=name,
-            clock=lambda: (_now() if self.suspended_at is None else self.suspended_at) + self.jump,
-            now=lambda: datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=_now() + self.wall_jump),
+            clock=lambda: (loop_time() if self.suspended_at is None else self.suspended_at) + self.jump,
+            now=lambda: datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=loop_time() + self.wall_jump),
             random=more.pop("random", lambda: 0.0),
             recorder=recorder,
             **more,
@@ -102,13 +99,13 @@ class Candidate:
     async def _work(self) -> None:
         self.working = True
         self.started()
-        self.log.append(("start", _now()))
+        self.log.append(("start", loop_time()))
         try:
             await asyncio.Event().wait()
         finally:
             await asyncio.sleep(self.stop_takes)
             self.working = False
-            self.log.append(("end", _now()))
+            self.log.append(("end", loop_time()))
 
     async def stop(self) -> None:
         self.task.cancel()
@@ -117,19 +114,19 @@ class Candidate:
     def suspend(self) -> None:
         """The machine sleeps: nothing leaves it, and its clock stands still for it."""
         if self.suspended_at is None:
-            self.suspended_at = _now()
+            self.suspended_at = loop_time()
             self.link.awake.clear()
 
     def wake(self) -> None:
         """It goes on, and its clock has jumped."""
         if self.suspended_at is not None:
-            self.suspended_at, self.woken_at = None, _now()
+            self.suspended_at, self.woken_at = None, loop_time()
             self.link.awake.set()
 
     @property
     def counts(self) -> bool:
         """Whether it works. Asleep it does not; and no lease can save it a last moment after waking up."""
-        return self.working and self.suspended_at is None and _now() - self.woken_at > LAST_MOMENT
+        return self.working and self.suspended_at is None and loop_time() - self.woken_at > LAST_MOMENT
 
 
 @pytest.fixture
@@ -288,7 +285,7 @@ async def test_work_that_does_not_end_when_the_lease_is_lost_is_waited_for_until
     first.link.mode = "refused"
     with pytest.raises(LeaseLost):
         await first.task
-    assert _now() == pytest.approx(4 + 15, abs=0.1)
+    assert loop_time() == pytest.approx(4 + 15, abs=0.1)
 
 
 async def test_a_bug_in_the_renewal_ends_the_leadership_and_is_reported(server):
@@ -361,7 +358,7 @@ async def test_a_stopped_leader_gives_the_lease_back_at_once(server):
 async def test_work_that_does_not_end_keeps_the_lease(server):
     first = await leader(server, 5, stop_takes=1000)
     await first.stop()
-    assert _now() == pytest.approx(20, abs=0.1)
+    assert loop_time() == pytest.approx(20, abs=0.1)
     assert server.read(LEASE)["spec"]["holderIdentity"] == "one"
 
 
@@ -370,7 +367,7 @@ async def test_failed_release_is_no_failure(server):
     first.link.mode = "hanging"
     await first.stop()
     assert first.task.cancelled()
-    assert _now() <= 11
+    assert loop_time() <= 11
 
 
 async def test_finished_work_ends_the_leadership(server):

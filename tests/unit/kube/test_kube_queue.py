@@ -8,14 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from virtual_time import VirtualLoop
 
+from ccm.clock import loop_time
 from ccm.kube.backoff import RetryLimiter
 from ccm.kube.queue import WorkQueue
 
 pytestmark = pytest.mark.looptime
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 async def test_no_delay_is_now():
@@ -41,18 +38,18 @@ async def test_an_earlier_wish_takes_the_later_ones_place():
     queue.done("a")
     queue.add_after("a", 10)
     assert await queue.get() == "a"
-    assert _now() == pytest.approx(12), "nothing is left of the request for 5"
+    assert loop_time() == pytest.approx(12), "nothing is left of the request for 5"
 
 
 async def test_failures_double_the_delay_up_to_the_cap():
     queue = WorkQueue(limiter=RetryLimiter(base=1, cap=10))
     waits = []
     for _ in range(6):
-        started = _now()
+        started = loop_time()
         queue.add_rate_limited("a")
         assert await queue.get() == "a"
         queue.done("a")
-        waits.append(_now() - started)
+        waits.append(loop_time() - started)
     assert waits == pytest.approx([1, 2, 4, 8, 10, 10])
     assert queue.failures("a") == 6
     queue.forget("a")
@@ -171,7 +168,7 @@ class WorkersMachine(RuleBasedStateMachine):
         while True:
             key = await self.queue.get()
             try:
-                self.begun[key] = _now()
+                self.begun[key] = loop_time()
                 self.in_work.append(key)
                 self.max_per_group = max(self.max_per_group, self.in_work.count(key))
                 await asyncio.sleep(seconds)
@@ -201,7 +198,7 @@ class WorkersMachine(RuleBasedStateMachine):
     def add(self, key, seconds, settled):
         async def add() -> None:
             self.queue.add_after(key, seconds)
-            self.added[key] = _now()
+            self.added[key] = loop_time()
 
         self.virtual.run(add())
         if settled:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from ccm.clock import loop_time
 from ccm.errors import CcmError
 from ccm.kube.backoff import RetryLimiter
 from ccm.kube.errors import TooManyRequests
@@ -11,10 +12,6 @@ from ccm.kube.queue import WorkQueue
 from ccm.kube.reconciler import retry_after, run_workers
 
 pytestmark = pytest.mark.looptime
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 class Work:
@@ -30,7 +27,7 @@ class Work:
         assert key not in self.busy
         self.busy.add(key)
         self.max_per_group = max(self.max_per_group, len(self.busy))
-        self.log.append((key, round(_now(), 3)))
+        self.log.append((key, round(loop_time(), 3)))
         await asyncio.sleep(1)
         self.busy.discard(key)
         outcome = self.script.pop(0) if self.script else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 from aiohttp import web
 from api_over_http import ApiOverHttp, raw
@@ -131,14 +132,7 @@ async def test_what_is_kept_of_each_object_is_all_that_is_told() -> None:
     told = []
 
     def transform(item: Service) -> Service:
-        return Service(
-            metadata=type(item.metadata)(
-                name=item.metadata.name,
-                namespace=item.metadata.namespace,
-                uid=item.metadata.uid,
-                resource_version=item.metadata.resource_version,
-            )
-        )
+        return Service(metadata=msgspec.structs.replace(item.metadata, annotations={}))
 
     async with connected(api) as (transport, _), following(transport, transform=transform) as informer:
         done = asyncio.Event()

@@ -47,6 +47,11 @@ def certificate(authority, tmp_path) -> tuple[str, str]:
     return _issue(authority, tmp_path, "server", "127.0.0.1", "localhost")
 
 
+@pytest.fixture
+def tls_flags(certificate) -> list[str]:
+    return [f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"]
+
+
 def _issue(authority: trustme.CA, directory: Path, name: str, *identities: str, **more) -> tuple[str, str]:
     issued = authority.issue_cert(*identities, **more)
     paths = directory / f"{name}.crt", directory / f"{name}.key"
@@ -81,11 +86,10 @@ async def _get(endpoint: Endpoint, path: str, context: ssl.SSLContext, token: st
 
 
 @pytest.fixture
-async def served(server, authority, certificate):
+async def served(server, authority, tls_flags):
     health = Health()
     health.add("node", lambda: "not yet")
-    arguments = f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"
-    async with _endpoint(server, health, *arguments) as endpoint:
+    async with _endpoint(server, health, *tls_flags) as endpoint:
         yield endpoint, _trusting(authority)
 
 
@@ -140,7 +144,7 @@ async def test_an_unreachable_server_means_no_access(served, server):
 
 
 @pytest.mark.parametrize("from_file", [False, True])
-async def test_client_certificates_of_the_cluster_count(server, authority, certificate, tmp_path, from_file):
+async def test_client_certificates_of_the_cluster_count(server, authority, tls_flags, tmp_path, from_file):
     """A bundle of authorities may have text of any letters between them, as Mozilla's has."""
     clients, trusted = trustme.CA(), tmp_path / "clients.pem"
     bundle = "F\u0151tan\u00fas\u00edtv\u00e1ny\n=====\n" + clients.cert_pem.bytes().decode()
@@ -148,8 +152,7 @@ async def test_client_certificates_of_the_cluster_count(server, authority, certi
     config = {"metadata": {"name": "extension-apiserver-authentication"}, "data": {"client-ca-file": bundle}}
     server.put(CONFIG_MAPS, config)
     server.answer(ACCESS_REVIEWS, lambda body: {"status": {"allowed": body["spec"]["user"] == "me"}})
-    arguments = [f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"]
-    arguments += [f"--client-ca-file={trusted}"] if from_file else []
+    arguments = tls_flags + ([f"--client-ca-file={trusted}"] if from_file else [])
     context, stranger = _trusting(authority), _trusting(authority)
     context.load_cert_chain(*_issue(clients, tmp_path, "client", common_name="me"))
     stranger.load_cert_chain(*_issue(trustme.CA(), tmp_path, "stranger", common_name="me"))
@@ -161,15 +164,12 @@ async def test_client_certificates_of_the_cluster_count(server, authority, certi
             await _get(endpoint, "/metrics", stranger)
 
 
-async def test_a_rotated_client_authority_is_not_trusted(
-    server, authority, certificate, tmp_path, monkeypatch
-):
+async def test_a_rotated_client_authority_is_not_trusted(server, authority, tls_flags, tmp_path, monkeypatch):
     monkeypatch.setattr("ccm.manager.serving.endpoint._LOOK_AGAIN", 0.02)
     old, new = trustme.CA(), trustme.CA()
     trusted = tmp_path / "clients.pem"
     trusted.write_bytes(old.cert_pem.bytes() + new.cert_pem.bytes())
     server.answer(ACCESS_REVIEWS, lambda body: {"status": {"allowed": body["spec"]["user"] == "me"}})
-    arguments = f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"
     before, after = _trusting(authority), _trusting(authority)
     before.load_cert_chain(*_issue(old, tmp_path, "before", common_name="me"))
     after.load_cert_chain(*_issue(new, tmp_path, "after", common_name="me"))
@@ -181,7 +181,7 @@ async def test_a_rotated_client_authority_is_not_trusted(
             return None
 
     async with (
-        _endpoint(server, None, *arguments, f"--client-ca-file={trusted}") as endpoint,
+        _endpoint(server, None, *tls_flags, f"--client-ca-file={trusted}") as endpoint,
         asyncio.timeout(60),
     ):
         while await status(before) != 200:  # noqa: ASYNC110 - it learns by itself
@@ -291,11 +291,10 @@ def test_versions_and_ciphers():
     assert old == ["ECDHE-RSA-AES128-GCM-SHA256"]
 
 
-async def test_a_certificate_that_changes_is_served(server, authority, certificate, tmp_path, monkeypatch):
+async def test_a_certificate_that_changes_is_served(server, authority, tls_flags, tmp_path, monkeypatch):
     monkeypatch.setattr("ccm.manager.serving.endpoint._LOOK_AGAIN", 0.02)
-    arguments = f"--tls-cert-file={certificate[0]}", f"--tls-private-key-file={certificate[1]}"
     later = trustme.CA()
-    async with _endpoint(server, None, *arguments) as endpoint:
+    async with _endpoint(server, None, *tls_flags) as endpoint:
         assert (await _get(endpoint, "/livez", _trusting(authority)))[0] == 200
         _issue(later, tmp_path, "server", "127.0.0.1", "localhost")
         async with asyncio.timeout(60):
