@@ -10,12 +10,10 @@ from typing import Any
 
 from ccm.cloud import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance
 from ccm.controllers.names import UNINITIALIZED_TAINT
-from ccm.kube.informer import Informer
-from ccm.kube.objects import Node, ObjectReference
+from ccm.kube.objects import ObjectReference
+from ccm.testing.conformance import cluster as conformance
+from ccm.testing.conformance.cluster import NODES
 from ccm.testing.fake_cloud import FakeCloud, FakeInstances
-from ccm.testing.memory_transport import MemoryTransport
-
-NODES = "/api/v1/nodes"
 
 
 @dataclass
@@ -33,12 +31,10 @@ class Events:
         return [reason for who, _, reason, _ in self.all if name in (None, who)]
 
 
-@dataclass
-class Cluster:
-    transport: MemoryTransport
-    nodes: Informer[Node]
-    cloud: FakeCloud
-    events: Events
+class Cluster(conformance.Cluster):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cloud, self.events = FakeCloud.complete(), Events()
 
     @property
     def instances(self) -> FakeInstances:
@@ -52,15 +48,6 @@ class Cluster:
 
     async def settle(self, seconds: float = 0.01) -> None:
         await asyncio.sleep(seconds)
-
-    def node(self, name: str) -> dict[str, Any]:
-        return self.transport.read(f"{NODES}/{name}")
-
-    def names(self) -> list[str]:
-        return [item["metadata"]["name"] for item in self.transport.all(NODES)]
-
-    def taints(self, name: str) -> list[str]:
-        return [taint["key"] for taint in self.node(name)["spec"].get("taints", [])]
 
     def addresses(self, name: str) -> list[tuple[str, str]]:
         return [(one["type"], one["address"]) for one in self.node(name)["status"].get("addresses", [])]
