@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import resource
 import signal
@@ -376,24 +375,6 @@ def test_a_start_program_that_can_not_be_started_leaves_no_open_file(tmp_path):
     assert len([*Path("/proc/self/fd").iterdir()]) == before
 
 
-def test_start_programs_with_many_open_files():
-    """``select`` knows no descriptors above 1023."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < 2048:
-        pytest.skip("this host's limit is lower")
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    readable, writable = os.pipe()
-    try:
-        high = fcntl.fcntl(readable, fcntl.F_DUPFD, 1024)
-        os.write(writable, b"no such file")
-        os.close(writable)
-        assert machine._report(high) == "no such file"
-    finally:
-        os.close(readable)
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
 def test_inotify_instances_are_counted_inside_our_machines(tmp_path):
     for pid, targets in {"10": ["anon_inode:inotify", "/dev/null"], "11": ["anon_inode:inotify"] * 2}.items():
         (tmp_path / pid / "ns").mkdir(parents=True)
@@ -408,26 +389,14 @@ def test_inotify_instances_are_counted_inside_our_machines(tmp_path):
     assert capacity.process_namespace(99, tmp_path) is None
 
 
-def own_inotify_instances():
-    return sorted(link.name for link in Path("/proc/self/fd").iterdir() if "inotify" in _target(link))
-
-
-def _target(link):
-    try:
-        return str(link.readlink())
-    except FileNotFoundError:  # the listing's own
-        return ""
-
-
 def test_counting_free_inotify_instances_keeps_none():
-    before = own_inotify_instances()
-    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    before = len([*Path("/proc/self/fd").iterdir()])
     assert capacity.instances_free(0) == 0
     assert capacity.instances_free(2) in {0, 1, 2}
     allowed = capacity.instances_allowed()
     free = capacity.instances_free(allowed + 1)
-    assert free <= allowed or allowed >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - descriptors - 64
-    assert own_inotify_instances() == before
+    assert free <= allowed or allowed >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] - before - 64
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
 
 
 def test_five_control_servers_fit_into_the_kernels_default():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-import struct
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -32,8 +30,6 @@ RUN = (
     rf"sudo --preserve-env=HOME(,CCMFS_ARTEFACTS)? \./dev ({COMMAND})",
     rf"(mkdir -p ~/\.cache && )?{TAR}",
 )
-TEST = yaml.safe_load((FILES[0].parent / "test.yml").read_text())
-MAY_PING = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
 """The capability that ping has in Debian, as the kernel keeps it with a file."""
 
 each = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -85,47 +81,6 @@ def test_what_is_published_is_not_built_from_what_a_test_run_kept() -> None:
 def test_what_can_be_no_release_of_its_tag_is_refused_before_the_tests() -> None:
     lines = commands(yaml.safe_load(FILES[0].with_name("release.yml").read_text()))
     assert "./dev release --check --tag" in next(line for line in lines if "./dev" in line)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes a device and files of other users: needs root")
-@each
-def test_what_is_kept_for_the_next_run_comes_back_as_it_was(file: Path, tmp_path: Path) -> None:
-    """A machine's sshd refuses files of a stranger, and a restore by anyone but root makes no devices."""
-    programs, before, after = (tmp_path / name for name in ("bin", "before", "after"))
-    programs.mkdir()
-    (programs / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
-    (programs / "sudo").chmod(0o755)
-    machine = before / ".cache/ccm-from-scratch/image"
-    machine.mkdir(parents=True)
-    for name, user, mode in (("su", 0, 0o4755), ("key", 101, 0o600), ("log", 65534, 0o640)):
-        (machine / name).write_text(name)
-        os.chown(machine / name, user, user)
-        (machine / name).chmod(mode)
-    (machine / "link").hardlink_to(machine / "key")
-    try:
-        os.mknod(machine / "null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-        os.setxattr(machine / "su", "security.capability", MAY_PING)
-    except OSError as error:
-        pytest.skip(f"root of a container may not make what a machine has: {error}")
-    (pack,) = (line for line in commands(TEST) if "tar --create" in line)
-    (unpack,) = (line for line in commands(yaml.safe_load(file.read_text())) if "tar --extract" in line)
-    for home, line in ((before, pack), (after, unpack)):
-        if home == after:
-            after.mkdir()
-            (before / "built.tar").rename(after / "built.tar")
-        settings = {"HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
-        subprocess.run(["bash", "-ec", line], env=settings, check=True, timeout=60)
-    assert facts(after / ".cache") == facts(before / ".cache")
-
-
-def facts(folder: Path) -> dict[str, tuple[object, ...]]:
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        it = path.stat()
-        extended = {name: os.getxattr(path, name) for name in os.listxattr(path)}
-        kind = (it.st_mode, it.st_uid, it.st_gid, it.st_rdev, it.st_nlink)
-        found[str(path.relative_to(folder))] = (*kind, extended) if path.is_file() else kind[:4]
-    return found
 
 
 @each

@@ -11,8 +11,6 @@ class VariableError(ImageError):
     """An environment variable has an invalid value."""
 
     def __init__(self, name: str, value: str, allowed: str) -> None:
-        self.name = name
-        self.value = value
         super().__init__(f"{name}={value!r}: must be {allowed}")
 
 
@@ -32,9 +30,6 @@ class PackageGoneError(ImageError):
     """The mirror no longer has a pinned package: Debian keeps only the newest version of each."""
 
     def __init__(self, name: str, version: str, architecture: str) -> None:
-        self.name = name
-        self.version = version
-        self.architecture = architecture
         super().__init__(
             f"the Debian mirror no longer has {name} {version} ({architecture}), which debian.lock pins, "
             "only a newer version. Update the pins with './dev lock debian', review the change, and build "
@@ -46,9 +41,6 @@ class ContentError(ImageError):
     """A download does not have the pinned hash."""
 
     def __init__(self, what: str, wanted: str, found: str) -> None:
-        self.what = what
-        self.wanted = wanted
-        self.found = found
         super().__init__(f"{what} has the SHA-256 {found}, but {wanted} is pinned; it was not used")
 
 
@@ -68,6 +60,4 @@ class RegistryError(ImageError):
     """A registry did not answer, or refused a request."""
 
     def __init__(self, registry: str, what: str) -> None:
-        self.registry = registry
-        self.what = what
         super().__init__(f"the registry {registry} {what}")

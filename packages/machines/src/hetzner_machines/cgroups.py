@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -226,21 +225,6 @@ def _members(directory: Path) -> Iterator[int]:
             yield from (int(line) for line in Path(path, "cgroup.procs").read_text().split())
         except (FileNotFoundError, OSError):  # removed meanwhile; a threaded cgroup has no list
             continue
-
-
-def kill_members(directories: Sequence[Path], timeout: float) -> set[int]:
-    """Kill every process in cgroups until none is left; returns those left after ``timeout`` s. Blocks."""
-    deadline = time.monotonic() + timeout
-    while left := members(directories):
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        if time.monotonic() > deadline:
-            return left
-        time.sleep(0.01)
-    return set()
 
 
 def remove(directories: Sequence[Path], timeout: float = 2.0) -> list[Path]:

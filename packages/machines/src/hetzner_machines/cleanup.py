@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from hetzner_machines import cgroups, disk, internet, libc, mounts, namespaces, snapshots
+from hetzner_machines import cgroups, disk, internet, libc, mounts, namespaces, processes, snapshots
 from hetzner_machines.errors import CommandFailed, StillThere
 from hetzner_machines.names import Names
 from hetzner_machines.occupants import kill_inside
@@ -47,8 +47,7 @@ def remove_all(site_id: str, state: Path) -> list[str]:
 
 def _processes(names: Names) -> Iterator[tuple[str, bool]]:
     folders = cgroups.find(names.cgroup)
-    numbers = cgroups.members(folders)
-    stubborn = cgroups.kill_members(folders, DEADLINE)
+    numbers, stubborn = processes.kill_all(lambda: cgroups.members(folders), DEADLINE)
     for namespace in _own_namespaces(names):
         found, busy = kill_inside(namespace)
         numbers |= found

@@ -288,7 +288,7 @@ def clear(server_id: int, directory: Path, names: Names, host: Sequence[cgroups.
         last = records.read_boot(directory / "boot.json")
         wanted |= {Path(last.keeper_cgroup), *(Path(h.directory) for h in last.hierarchies)}
     directories = sorted(path for path in wanted if path.exists())
-    left = cgroups.kill_members(directories, KILL_DEADLINE)
+    _, left = processes.kill_all(lambda: cgroups.members(directories), KILL_DEADLINE)
     if left:
         raise StillThere([f"process {pid}" for pid in sorted(left)])
     busy = cgroups.remove(directories)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
-import time
 from pathlib import Path
 
-from hetzner_machines import namespaces
+from hetzner_machines import namespaces, processes
 
 DEADLINE = 15.0
 
@@ -16,28 +14,13 @@ def kill_inside(namespace: str) -> tuple[set[int], set[int]]:
     """Kill all processes in a network namespace: returns those found, and those that survive 15 s. Blocks."""
     if not namespaces.exists(namespace):
         return set(), set()
-    inode, deadline = namespaces.inode(namespace), time.monotonic() + DEADLINE
-    found: set[int] = set()
-    while True:
-        left = {pid for pid in _processes() if _network(pid) == inode} - {os.getpid()}
-        found |= left
-        for pid in left:
-            _kill(pid)
-        if not left or time.monotonic() > deadline:
-            return found, left
-        time.sleep(0.01)
+    inode = namespaces.inode(namespace)
+    return processes.kill_all(lambda: _inside(inode) - {os.getpid()}, DEADLINE)
 
 
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, os.WNOHANG)
-    except (ProcessLookupError, ChildProcessError):
-        return
-
-
-def _processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+def _inside(inode: int) -> set[int]:
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return {pid for pid in pids if _network(pid) == inode}
 
 
 def _network(pid: int) -> int | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +86,21 @@ def wait_gone(process: Identity, timeout: float) -> bool:
         return bool(poll.poll(timeout * 1000))
     finally:
         os.close(descriptor)
+
+
+def kill_all(find: Callable[[], set[int]], seconds: float) -> tuple[set[int], set[int]]:
+    """Kill processes until ``find`` returns none; returns those found, and those left in the end. Blocks."""
+    deadline, found = time.monotonic() + seconds, set[int]()
+    while left := find():
+        found |= left
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            reap(pid)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    return found, left
 
 
 def reap(pid: int) -> None:

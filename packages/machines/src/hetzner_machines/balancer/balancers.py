@@ -7,7 +7,7 @@ import json
 import logging
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -130,13 +130,6 @@ class LoadBalancers:
             await asyncio.to_thread(disk.remove, self._directory(load_balancer_id))
             await asyncio.to_thread(disk.remove, self._sockets(load_balancer_id))
 
-    def known(self) -> list[int]:
-        """IDs of all load balancers with files or namespaces."""
-        folders = self._folder.iterdir() if self._folder.is_dir() else ()
-        found = {int(entry.name) for entry in folders if entry.name.isdigit()}
-        parsed = (self._names.parse(name) for name in namespaces.listing())
-        return sorted(found | {number for kind, number in filter(None, parsed) if kind == "lb"})
-
     def health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
         """Health by (target address, listen port), without targets that were not checked yet."""
         return self._by_target(load_balancer_id, health.parse)
@@ -155,10 +148,7 @@ class LoadBalancers:
         now = self._clock()
         at, answer = self._seen.get(load_balancer_id, (float("-inf"), ""))
         if now - at > FRESH:
-            try:
-                answer = process.ask(self._sockets(load_balancer_id) / "stats", "show stat")
-            except OSError:  # haproxy starts or reloads
-                answer = ""
+            answer = self._statistics(load_balancer_id)
             self._seen[load_balancer_id] = (now, answer)
         addresses = [target.address for target in spec.targets]
         ports = [service.listen_port for service in spec.services]
@@ -166,17 +156,15 @@ class LoadBalancers:
 
     async def measure(self) -> dict[int, dict[str, float]]:
         """Counters of every load balancer that answers, by series of the API's metrics."""
-        return await asyncio.to_thread(self._measure)
+        answers = {number: await asyncio.to_thread(self._statistics, number) for number in list(self._specs)}
+        return {number: counters.of_balancer(answer) for number, answer in answers.items() if answer}
 
-    def _measure(self) -> dict[int, dict[str, float]]:
-        found = {}
-        for number in list(self._specs):
-            try:
-                answer = process.ask(self._sockets(number) / "stats", "show stat")
-            except OSError:  # while haproxy starts or reloads
-                continue
-            found[number] = counters.of_balancer(answer)
-        return found
+    def _statistics(self, load_balancer_id: int) -> str:
+        """Haproxy's statistics; empty while it starts or reloads. Blocks."""
+        try:
+            return process.ask(self._sockets(load_balancer_id) / "stats", "show stat")
+        except OSError:
+            return ""
 
     def _directory(self, load_balancer_id: int) -> Path:
         return self._folder / str(load_balancer_id)
@@ -196,7 +184,8 @@ class LoadBalancers:
         with disk.explained(self._directory(spec.id)):
             self._directory(spec.id).mkdir(parents=True, exist_ok=True, mode=0o700)
         await self._connect_public(spec.id, name, before, wanted)
-        await self._disconnect(spec.id, [entry for entry in before.private if entry not in wanted.private])
+        for network_id, _ in set(before.private) - set(wanted.private):
+            await self._fabric.delete_link(self._names.network(network_id), _port(spec.id))
         for slot, (network_id, ip) in enumerate(wanted.private):
             if not await self._fabric.plugged(_port(spec.id), network_id):
                 await self._plug(spec.id, slot, network_id, ip)
@@ -229,10 +218,6 @@ class LoadBalancers:
     async def _disconnect_all(self, load_balancer_id: int) -> None:
         await self._fabric.delete_link(self._names.router, _port(load_balancer_id))
         await self._fabric.delete_private_ports(_port(load_balancer_id))
-
-    async def _disconnect(self, load_balancer_id: int, private: Sequence[tuple[int, str]]) -> None:
-        for network_id, _ in private:
-            await self._fabric.delete_link(self._names.network(network_id), _port(load_balancer_id))
 
     def _serve(self, spec: LoadBalancerSpec) -> processes.Identity:
         """Start haproxy, or reload it if its configuration or certificates differ."""
