@@ -209,32 +209,3 @@ async def test_restoring_a_snapshot_forgets_other_members(servers, tmp_path):
         await asyncio.to_thread(bootstrap.recover, restored, etcd, "another")
     await asyncio.to_thread(bootstrap.recover, restored, etcd, "the-token")
     assert key.read_text() == secret
-
-
-async def test_retention_of_snapshots(servers, tmp_path):
-    await servers.start(1)
-    times = iter(range(1_700_000_000, 1_700_000_100))
-    options = SnapshotOptions(tmp_path, retention=2)
-    taken = Snapshots(servers.etcd(1), "m1", options, now=lambda: next(times))
-    await asyncio.to_thread(taken.answer, {"operation": "save", "name": ["mine"], "retention": 0})
-    for _ in range(3):
-        await asyncio.to_thread(taken.take_scheduled)
-
-    def names():
-        return sorted(path.name for path in tmp_path.iterdir() if path.is_file())
-
-    assert names() == ["etcd-snapshot-m1-1700000002", "etcd-snapshot-m1-1700000003", "mine-m1-1700000000"]
-    pruned = await asyncio.to_thread(
-        taken.answer, {"operation": "prune", "name": ["etcd-snapshot"], "retention": 1}
-    )
-    assert pruned == {"deleted": ["etcd-snapshot-m1-1700000002"]}
-    gone = await asyncio.to_thread(
-        taken.answer, {"operation": "delete", "name": ["mine-m1-1700000000", "none"]}
-    )
-    assert gone == {"deleted": ["mine-m1-1700000000"]}
-    assert names() == ["etcd-snapshot-m1-1700000003"]
-    with pytest.raises(K3sError, match="path traversal not allowed"):
-        await asyncio.to_thread(taken.answer, {"operation": "delete", "name": ["../etcd/name"]})
-    elsewhere = {"operation": "save", "name": ["x"], "dir": str(tmp_path / "missing")}
-    with pytest.raises(K3sError, match=r"failed to get etcd-snapshot-dir: stat .*missing: no such file"):
-        await asyncio.to_thread(taken.answer, elsewhere)

@@ -92,6 +92,31 @@ def test_snapshots_go_to_both_and_the_newest_stay(store, tmp_path):
     assert f"of/it/{kept[0]}" not in store.objects
 
 
+def test_snapshots_are_pruned_by_name(tmp_path):
+    times = iter(range(1_700_000_000, 1_700_000_100))
+    taken = Snapshots(Member(), "m1", SnapshotOptions(tmp_path, retention=2), now=lambda: next(times))
+    for _ in range(3):
+        taken.take_scheduled()
+    pruned = taken.answer({"operation": "prune", "name": ["etcd-snapshot"], "retention": 1})
+    assert pruned == {"deleted": ["etcd-snapshot-m1-1700000001"]}
+    assert [path.name for path in tmp_path.iterdir()] == ["etcd-snapshot-m1-1700000002"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ({"operation": "delete", "name": ["../etcd/name"]}, "path traversal not allowed"),
+        (
+            {"operation": "save", "name": ["x"], "dir": "/missing"},
+            "stat /missing: no such file",
+        ),
+    ],
+)
+def test_places_that_are_refused(tmp_path, request_, says):
+    with pytest.raises(K3sError, match=says):
+        Snapshots(Member(), "m1", SnapshotOptions(tmp_path)).answer(request_)
+
+
 def test_local_snapshots_without_a_working_store(store, tmp_path):
     taken = Snapshots(Member(), "m1", SnapshotOptions(tmp_path, s3=at(store)), now=lambda: 1_700_000_000)
     store.full = True
