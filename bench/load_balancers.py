@@ -111,7 +111,7 @@ async def run(on: Stage, subject: Subject) -> Figures:
     figures = Figures()
     await on.add_nodes([f"node-{index:02}" for index in range(TARGETS)])
     with running(subject, on):
-        await on.until("all nodes are initialised", lambda: on.initialized() == TARGETS)
+        await on.until("all nodes are initialized", lambda: on.initialized() == TARGETS)
         await on.settled()
         await create(on, figures)
         await unchanged(on, figures)

@@ -1,7 +1,7 @@
 """Memory and CPU of the process: ``./dev bench memory [--small 10 --large 5000] [--peer PATH]``.
 
 The CCM runs as in a Pod, ours out of its image (--from=tree without), against a real API server that holds
-initialised nodes of about 7 KiB (14 images, 5 conditions, managed fields) and the emulated cloud with one
+initialized nodes of about 7 KiB (14 images, 5 conditions, managed fields) and the emulated cloud with one
 server for each; all controllers but routes are on, load balancers too. Once it is quiet for some seconds:
 
 - resident memory is read from its smaps_rollup, and beside it the part that no file backs (Anonymous);
@@ -46,7 +46,7 @@ class Figures:
 
 
 def node_of(server: Server, number: int) -> dict[str, Any]:
-    """An initialised Node as large as a real one."""
+    """An initialized Node as large as a real one."""
     names = [f"registry.example.com/team-{image}/application-{image}" for image in range(IMAGES)]
     images = [
         {"names": [f"{name}@sha256:{DIGEST}", f"{name}:v1.2.{index}"], "sizeBytes": 123_456_789 + index}

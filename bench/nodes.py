@@ -38,7 +38,7 @@ async def run(on: Stage, subject: Subject, number: int) -> dict[str, float]:
     started = time.monotonic()
     with running(subject, on, network=False, more=OFF) as process:
         await on.until(
-            "all nodes are initialised", lambda: on.initialized() == number, seconds=10 * number / 20
+            "all nodes are initialized", lambda: on.initialized() == number, seconds=10 * number / 20
         )
         seconds = time.monotonic() - started
         cpu = cpu_seconds(process.pid)
@@ -61,7 +61,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             found[subject.name] = await run(on, subject, number)
             await on.clear()
     ours, peer = found["ours"], found.get("peer", {})
-    what = f"initialise {number} new nodes"
+    what = f"initialize {number} new nodes"
     judged = CPU_SECONDS * number / NODES if number >= NODES else None
     started = "from the start of the process"
     used = "of the CCM's process, its start included, so that few nodes judge nothing"

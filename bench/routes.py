@@ -1,6 +1,6 @@
 """What ten new routes cost: ``./dev bench routes [--peer PATH]``.
 
-Ten nodes are initialised by a CCM without routes; then it is started again with routes, while actions take
+Ten nodes are initialized by a CCM without routes; then it is started again with routes, while actions take
 as long as on the real cloud and lock the network. By the cloud's log: calls about the network (those of the
 CCM's start, which looks it up by name, and the list of servers are not counted), polls for actions, and
 conflicts, which are answers ``locked`` or ``conflict``. Then ten more nodes join at once while the CCM runs,
@@ -70,7 +70,7 @@ async def run(on: Stage, subject: Subject) -> tuple[Figures, Figures]:
     """One CCM's figures: routes for nodes that are there, and for nodes that join."""
     await on.add_nodes([f"node-{index:02}" for index in range(ROUTES)])
     with running(subject, on, routes=False):
-        await on.until("all nodes are initialised", lambda: on.initialized() == ROUTES)
+        await on.until("all nodes are initialized", lambda: on.initialized() == ROUTES)
         await on.until("all nodes have a pod CIDR", lambda: all(n.spec.pod_cidr for n in on.nodes.items()))
         await on.settled()
     on.cloud.actions("realistic")

@@ -167,7 +167,7 @@ def _context(sources: tuple[str, ...]) -> ssl.SSLContext:
 
 
 def _in_folder(folder: Path) -> Iterator[str]:
-    """The texts of the files in a folder; links to a neighbour, as OpenSSL's by hash, are left out."""
+    """The texts of the files in a folder; links to a neighbor, as OpenSSL's by hash, are left out."""
     for path in sorted(folder.iterdir()):
         beside = path.is_symlink() and "/" not in str(path.readlink())
         if beside or not path.is_file():

@@ -178,7 +178,7 @@ def ready_nodes(
 
     Args:
         place: Where that is declared.
-        arguments: Of the cloud-controller-manager, which initialises them.
+        arguments: Of the cloud-controller-manager, which initializes them.
         running: The cluster.
         after: What it is waited for after.
     """

@@ -169,7 +169,7 @@ class K3sCluster(pulumi.ComponentResource):
 
 
 class CloudControllerManager(pulumi.ComponentResource):
-    """The cloud-controller-manager in a cluster; created when all nodes are ready and initialised.
+    """The cloud-controller-manager in a cluster; created when all nodes are ready and initialized.
 
     Its deletion also deletes the cluster's load balancers in the cloud; the program needs the token for that.
     """

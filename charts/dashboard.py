@@ -46,7 +46,7 @@ class Panel:
         queries: What is in it.
         unit: Grafana's name of the unit.
         kind: ``timeseries`` for curves, ``stat`` for the present numbers.
-        steps: From which value on which colour is shown.
+        steps: From which value on which color is shown.
         text: Whether legends are shown instead of numbers.
         width: In columns, of 24.
     """

@@ -35,7 +35,7 @@ NOTICED = 50.0  # seconds after which Kubernetes declares a silent node not read
 
 
 def node_of(server: Server, *, chosen: bool) -> dict[str, Any]:
-    """An initialised Node."""
+    """An initialized Node."""
     return {
         "metadata": {"name": server.name, "labels": {POOL: "edge"} if chosen else {}},
         "spec": {"providerID": f"hcloud://{server.id}"},

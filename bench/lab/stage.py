@@ -55,7 +55,7 @@ class Stage:
         return await asyncio.to_thread(self.cloud.add_servers, list(names), private=private)
 
     async def register(self, servers: Sequence[Server]) -> None:
-        """A kubelet registers on each server; its Node is not initialised."""
+        """A kubelet registers on each server; its Node is not initialized."""
         await each(
             servers,
             lambda one: self.hollow.power_on(HollowNode(one.name, node_ip=one.private_ip or one.public_ip)),

@@ -26,7 +26,7 @@ class NodeView:
     """What a cloud gets to see of a Node.
 
     Attributes:
-        provider_id: ``spec.providerID``; empty until the Node is initialised.
+        provider_id: ``spec.providerID``; empty until the Node is initialized.
         uid: The Node object's identity.
         addresses: The addresses in the Node's status now (the kubelet's or ours).
         asks_power: Whether the caller wants to know if the machine is off. If not, a cloud that would need a
@@ -50,7 +50,7 @@ class Instance:
         provider_id: ``<scheme>://<id>``, stable for the machine's life.
         type: Value of the instance-type labels; empty = no label. ``zone`` and ``region`` likewise.
         addresses: Every address, in the order of the status.
-        labels: More labels for the Node, given when it is initialised.
+        labels: More labels for the Node, given when it is initialized.
         followed_labels: Which of these are kept true afterwards, unless the Node has values of its own.
         shut_down: The machine exists and is known to be powered off.
         notices: What its owner should know.

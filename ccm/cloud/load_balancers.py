@@ -113,7 +113,7 @@ class ChoosesAnnotations(Protocol):
 
 
 class LoadBalancers(Protocol):
-    """Makes load balancers. Every method is idempotent and serialises work on the same load balancer."""
+    """Makes load balancers. Every method is idempotent and serializes work on the same load balancer."""
 
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
         """Look for a Service's load balancer; None = it has none. Raises CloudError: not known."""

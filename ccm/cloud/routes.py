@@ -56,7 +56,7 @@ class RouteTable:
 
 
 class Routes(Protocol):
-    """Reads and changes the routes of one network. Writes to it are serialised by the cloud's side."""
+    """Reads and changes the routes of one network. Writes to it are serialized by the cloud's side."""
 
     def owns(self, provider_id: str, /) -> bool:
         """Whether a provider ID has this cloud's scheme. An empty one has not."""

@@ -45,7 +45,7 @@ def labels_for(
 
 
 def followed(instance: Instance) -> Instance:
-    """The machine with those labels only that are kept true after a Node's initialisation."""
+    """The machine with those labels only that are kept true after a Node's initialization."""
     labels = {key: value for key, value in instance.labels.items() if key in instance.followed_labels}
     return replace(instance, type="", zone="", region="", labels=labels)
 

@@ -66,7 +66,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class NodeNotInitialized(CcmError):
-    """A Node could not be initialised; it keeps its taint and is tried again."""
+    """A Node could not be initialized; it keeps its taint and is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class NodeController:
         """Make one Node right; returns the seconds to wait if the last attempt was refused, or had no effect.
 
         Raises:
-            NodeNotInitialized: It could not be initialised.
+            NodeNotInitialized: It could not be initialized.
             KubernetesError: The API server refused or failed.
         """
         node = self._nodes.get(name)
@@ -295,7 +295,7 @@ class NodeController:
             await asyncio.sleep(self._options.status_update_frequency)
 
     async def refresh_all(self) -> None:
-        """Refresh every initialised Node once, with one look at the cloud."""
+        """Refresh every initialized Node once, with one look at the cloud."""
         nodes = [node for node in self._nodes.items() if self._is_ours_to_refresh(node)]
         started = loop_time()
         for some in evenly(nodes, AT_ONCE):

@@ -234,7 +234,7 @@ class NodeLifecycleController:
         return absent
 
     def _may_delete(self, node: Node) -> bool:
-        """A Node without provider ID may be another cloud's that is not initialised yet."""
+        """A Node without provider ID may be another cloud's that is not initialized yet."""
         return bool(node.spec.provider_id) or self._options.delete_without_provider_id
 
     def _look_later(self, suspect: _Suspect) -> None:

@@ -48,7 +48,7 @@ _DEFAULT_ROUTES = frozenset({"0.0.0.0/0", "::/0"})
 
 @dataclass(frozen=True, slots=True)
 class RouteNode:
-    """A Node as far as routes are concerned. ``provider_id`` is empty until it is initialised.
+    """A Node as far as routes are concerned. ``provider_id`` is empty until it is initialized.
 
     A new route must lead to one of its ``internal_ips``, as with the official CCM. ``created``: seconds since
     1970.

@@ -15,7 +15,7 @@ PROVIDED_BY = "instance.hetzner.cloud/provided-by"
 # An annotation of a Node: its IPv6 address, where it is not the first of its network.
 EXTERNAL_IPV6 = "instance.hetzner.cloud/external-ipv6"
 
-# The official CCM's zone label is the data centre that a location had when locations had only one.
+# The official CCM's zone label is the data center that a location had when locations had only one.
 _DATACENTERS = {
     "nbg1": "nbg1-dc3",
     "hel1": "hel1-dc2",
@@ -32,7 +32,7 @@ class ProviderNaming:
 
     Attributes:
         provider: The name, as in ``--cloud-provider``.
-        official: Region and zone as the official CCM has them (location and data centre) instead of network
+        official: Region and zone as the official CCM has them (location and data center) instead of network
             zone and location.
     """
 

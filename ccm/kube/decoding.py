@@ -84,7 +84,7 @@ def decode_page(data: bytes, kind: type[T]) -> tuple[Page[T], str]:
         raise _bad_answer(f"no list: {error}") from error
     if not raw.metadata.resource_version:
         # Any other JSON object would be an empty list, and all that was there would seem to be deleted.
-        raise _bad_answer("no list: it has no resourceVersion")
+        raise _bad_answer("the response isn't a list: it has no resourceVersion")
     items: list[T] = []
     undecodable: list[ObjectMeta] = []
     for text in raw.items or ():

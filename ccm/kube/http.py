@@ -245,7 +245,7 @@ class HttpTransport:
             size += len(chunk)
             if size > most:
                 # What is left unread is dropped with the connection.
-                what = f"{request.verb} {request.path}: the answer is larger than {most} bytes"
+                what = f"{request.verb} {request.path}: the response is larger than {most} bytes"
                 raise AnswerTooLarge(message=what)
             parts.append(chunk)
         sent = int(response.request_info.headers.get("Content-Length", 0))

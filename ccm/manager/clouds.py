@@ -52,7 +52,7 @@ def open_cloud(
     clouds = BUILT_IN if name in BUILT_IN else known_clouds()
     if name not in clouds:
         known = ", ".join(sorted({*clouds, *own}))
-        raise ConfigurationError([f'unknown cloud provider "{name}"; known are {known}'])
+        raise ConfigurationError([f'unknown cloud provider "{name}"; allowed: {known}'])
     module, _, attribute = clouds[name].partition(":")
     try:
         with frozen_gc_imports():

@@ -86,7 +86,7 @@ def main(
     if options.routes_lack_range:
         log.warning(
             "routes_off",
-            why="--cluster-cidr is not given; --configure-cloud-routes=false has the same effect",
+            why=("--cluster-cidr is not given; --configure-cloud-routes=false has the same effect"),
         )
     try:
         return asyncio.run(_until_signalled(_run(options, cloud, environment, metrics, redactor)))

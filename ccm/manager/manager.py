@@ -176,7 +176,7 @@ class Manager:
     def _queues_move(self) -> str | None:
         stuck = {name: age for name, age in self._metrics.longest_work().items() if age > _STUCK}
         queues = ", ".join(f"{name} for {age:.0f} s" for name, age in stuck.items())
-        return f"a key is processed without end in queue {queues}" if stuck else None
+        return f"the reconcile of a key doesn't end in queue {queues}" if stuck else None
 
     async def _start(self, entry: Entry, controller: Controller, group: asyncio.TaskGroup) -> None:
         log.info("controller_started", controller=entry.name)

@@ -69,7 +69,7 @@ class Options:
 
     @property
     def node_syncs(self) -> int:
-        """How many Nodes are initialised at once.
+        """How many Nodes are initialized at once.
 
         Upstream's default of one makes sense with its own limit of 20 requests a second, which we don't have.
         """

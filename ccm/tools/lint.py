@@ -152,7 +152,7 @@ def _taken(service: Service, users: dict[str, str]) -> Iterator[str]:
         reference = annotations.get(key, "").strip()
         other = users.setdefault(reference, owner) if reference else owner
         if other != owner:
-            yield f"{key}: {shown(reference)} is assigned already, to the load balancer of {other}"
+            yield f"{key}: {shown(reference)} is already assigned to the load balancer of {other}"
 
 
 def _misspelt_prefixes(annotations: Iterable[str]) -> Iterator[str]:
@@ -162,7 +162,9 @@ def _misspelt_prefixes(annotations: Iterable[str]) -> Iterator[str]:
         # As alike as load-balancer.hetzner.com or loadbalancer.hetzner.cloud; cloud providers' own are less.
         alike = difflib.SequenceMatcher(None, prefix.lower() + "/", PREFIX).ratio() > _ALIKE
         if slash and alike and prefix + "/" != PREFIX:
-            yield f"{name}: no program uses the prefix {prefix + slash!r}; did you mean {PREFIX + key!r}?"
+            yield (
+                f"{name}: no known program uses the prefix {prefix + slash!r}; did you mean {PREFIX + key!r}?"
+            )
 
 
 def _unknown(annotations: Mapping[str, str]) -> Iterator[str]:
@@ -173,7 +175,7 @@ def _unknown(annotations: Mapping[str, str]) -> Iterator[str]:
             guess = difflib.get_close_matches(value.lower()[:MAX_SHOWN_LENGTH], known, n=1)
             hint = f"; did you mean {guess[0]!r}?" if guess else ""
             yield (
-                f"{PREFIX}{key}: {shown(value)} was not known when this lint was written "
+                f"{PREFIX}{key}: {shown(value)} isn't known to this version of lint "
                 f"({', '.join(known)}){hint}"
             )
 

@@ -102,11 +102,13 @@ async def compare(subject: str, context: ControllerContext, other: str) -> Findi
     balancers = context.cloud.load_balancers
     if kind not in ("", "service", "services"):
         raise ConfigurationError(
-            [f"plan: --for is about Services: {subject!r} is not service/NAME or services"]
+            [f"plan: --for applies only to Services: {subject!r} is not service/NAME or services"]
         )
     if not isinstance(balancers, KnowsOthers) or other not in balancers.others:
         known = ", ".join(balancers.others) if isinstance(balancers, KnowsOthers) else "none"
-        raise ConfigurationError([f"plan: --for: {other!r} is not known to this cloud; known: {known}"])
+        raise ConfigurationError(
+            [(f"plan: --for: {other!r} is not supported by this cloud; supported: {known}")]
+        )
     findings = Findings()
     async with _synced(context):
         for service in _chosen(name, context):
@@ -299,7 +301,7 @@ async def _synced(context: ControllerContext) -> AsyncGenerator[None, None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-_USAGE = """Prints what the CCM would change now, and changes nothing.
+_USAGE = """Prints what the CCM would change now. Changes nothing.
 
 Usage:
   python -m ccm plan [SUBJECT] [--settings-from=deployment/NAMESPACE/NAME] [--for=official] [manager's flags]

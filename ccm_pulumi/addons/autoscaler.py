@@ -114,7 +114,7 @@ n=0
 until range=$(k3s kubectl --kubeconfig={_KUBELET} get node "$(hostname)" -o 'jsonpath={{.spec.podCIDR}}') &&
   [ -n "$range" ]; do
   n=$((n + 1))
-  [ "$n" -lt 300 ] || {{ echo 'this node has no range for its Pods' >&2; exit 1; }}
+  [ "$n" -lt 300 ] || {{ echo 'this node has no Pod CIDR' >&2; exit 1; }}
   sleep 1
 done
 sed "s|{_POD_CIDR}|$range|" /etc/cni/pod-network.sh | sh

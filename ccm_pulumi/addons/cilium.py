@@ -35,7 +35,7 @@ class Cilium(Chart):
                 "ipv4NativeRoutingCIDR": str(settings.cluster_cidr),
                 "operator": {"replicas": 1},
             },
-            # its agents can't be ready before the cloud-controller-manager has initialised their nodes
+            # its agents can't be ready before the cloud-controller-manager has initialized their nodes
             "skip_await": True,
         }
         super().__init__("Cilium", name, release, in_cluster, opts)

@@ -55,7 +55,7 @@ class ControllerManager(pulumi.ComponentResource):
     """The objects of manifests/, fitted to this cluster, and the Secret with the cloud's token.
 
     Attributes:
-        deployments: Available once nodes can be initialised; empty when the program runs elsewhere.
+        deployments: Available once nodes can be initialized; empty when the program runs elsewhere.
     """
 
     def __init__(

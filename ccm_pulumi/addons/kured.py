@@ -115,7 +115,7 @@ class Kured(pulumi.ComponentResource):
             window: When servers may reboot.
             drain_seconds: In which the Pods of one have to be elsewhere, at least 1.
             in_cluster: Options of every object in the cluster.
-            after: What initialises nodes.
+            after: What initializes nodes.
             opts: Of the component.
         """
         super().__init__("ccm-from-scratch:index:Kured", name, None, opts)

@@ -91,7 +91,7 @@ async def delete_services_by_cluster(hosts: Sequence[Host], report: Report) -> l
         async with connect_first(hosts, timeout=CONNECT_SECONDS) as shell:
             return await delete_services(shell, report)
     except InfraError as error:
-        report(f"the cluster did not answer, so it can't delete its load balancers itself: {error}")
+        report(f"the cluster did not respond, so it can't delete its load balancers itself: {error}")
         return []
 
 
@@ -234,7 +234,7 @@ async def delete_services(shell: Shell, report: Report) -> list[str]:
     while left := await _services(shell):
         if asyncio.get_running_loop().time() > deadline:
             names = ", ".join(f"{item['namespace']}/{item['name']}" for item in left)
-            why = f"not let go of them within {patience:.0f} s" if running else "not been running"
+            why = f"not removed their finalizers within {patience:.0f} s" if running else "not been running"
             report(f"the cloud-controller-manager has {why}: {names}")
             break
         await asyncio.sleep(_POLL_SECONDS)

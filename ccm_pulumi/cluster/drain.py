@@ -196,7 +196,7 @@ def _why(
     if metadata.get("deletionTimestamp"):
         return "it has not ended yet"
     if not owners:
-        return "no controller would recreate it; delete it if you don't need it"
+        return "no controller recreates it; delete it if you don't need it"
     for budget in budgets:
         status = budget.get("status", {})
         same = budget["metadata"]["namespace"] == metadata["namespace"]
@@ -295,7 +295,7 @@ async def readmit(shell: Shell, node: str) -> bool:
     Raises:
         RemoteCommandError: The cluster did not answer.
     """
-    what = f"letting the node {node} take Pods again"
+    what = f"uncordoning the node {node}"
     found = await read_object(shell, "node", node, what=what)
     if found is None:
         return False

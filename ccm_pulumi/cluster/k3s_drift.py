@@ -8,7 +8,7 @@ from typing import Any
 from ..config.k3s import DATASTORE, ENCRYPTION
 from ..servers.probe import AGENT_UNIT, K3S, SERVER_UNIT, Report, digest, file_differences, is_running
 
-API_SILENT = "the Kubernetes API on it does not answer"
+API_SILENT = "the Kubernetes API on it doesn't respond"
 """No other difference counts there: one of several may only lack the connection to the others."""
 _JOINS = ("--server=", "--cluster-init")
 """Flags that k3s ignores if it has etcd data."""
@@ -50,7 +50,7 @@ def agent_drift(
     found = installation_drift(AGENT_UNIT, flags, environment, report)
     if not found and not report.kubelet:
         # k3s keeps asking to join, and systemd calls that starting
-        found.append(f"{AGENT_UNIT} runs, but its kubelet does not")
+        found.append(f"{AGENT_UNIT} runs, but its kubelet doesn't")
     return found or _absence(node, nodes)
 
 

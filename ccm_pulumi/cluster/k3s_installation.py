@@ -222,7 +222,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         if not member:
             if is_empty:
                 raise InfraError(
-                    f"the control server at {host.address} has no cluster any more, and there is no other "
+                    f"the control server at {host.address} no longer has a cluster, and there is no other "
                     f"control server that has it: {k3s.DATASTORE} is gone, as after a rebuild in the "
                     "console. Nothing was changed, so that no empty cluster takes its place. To begin from a "
                     "snapshot, name it first: pulumi config set ccm-from-scratch:restoreFrom SNAPSHOT. Then, "

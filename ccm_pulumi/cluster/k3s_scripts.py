@@ -434,7 +434,7 @@ until {of_public}private=$(curl -sSf --max-time 5 {METADATA}/private-networks |
   sed -n 's/^- ip: //p' | head -n 1) &&
   [ -n "$private" ]; do
   n=$((n + 1))
-  [ "$n" -lt 120 ] || {{ echo 'the metadata service names no address in a private network' >&2; exit 1; }}
+  [ "$n" -lt 120 ] || {{ echo 'the metadata service has no address in a private network' >&2; exit 1; }}
   sleep 1
 done"""
 

@@ -71,7 +71,7 @@ async def _version_on(host: Host) -> str:
 
 
 async def _ask_version(host: Host, script: str, timeout: float) -> str:
-    what = "asking for the version of k3s"
+    what = "reading the version of k3s"
     return await run_once([host], script, what=what, timeout=timeout, within=_CONNECT_SECONDS)
 
 

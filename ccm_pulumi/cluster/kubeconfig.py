@@ -72,7 +72,7 @@ class KubeconfigProvider(Provider):
         outs = {name: value for name, value in props.items() if name != _UNANSWERED}
         url = api_of(props.get("kubeconfig"))
         if url and (reason := _unanswered(f"{url}/readyz")):
-            print(f"the Kubernetes API does not answer at {url}: {reason}")
+            print(f"the Kubernetes API doesn't respond at {url}: {reason}")
             outs[_UNANSWERED] = reason
         return ReadResult(id_, outs)
 
@@ -160,7 +160,7 @@ def wait_for_endpoint(urls: Sequence[str], patience: Patience) -> str:
             reasons.append(f"{url}: {reason}")
         if patience.now() >= deadline:
             raise InfraError(
-                f"the Kubernetes API does not answer within {patience.seconds:.0f} s:\n{listed(reasons)}\n"
+                f"the Kubernetes API didn't respond within {patience.seconds:.0f} s:\n{listed(reasons)}\n"
                 "Nothing in the cluster was changed. Is k3s running (systemctl status k3s, on a control "
                 "server), does the firewall let your address through (ccm-from-scratch:sshAllowedCidrs), and "
                 "does a load balancer, if there is one, find a healthy control server (hcloud load-balancer "

@@ -92,7 +92,7 @@ def still_lacks(
         server_id: Of the worker.
         installed: The version of k3s on it, if it is known.
     """
-    if not any(control.initialised for control in controls):
+    if not any(control.initialized for control in controls):
         return ""
     missing = lacking({"": server_id}, {"": node} if node else {})
     if missing or node is None:

@@ -179,7 +179,7 @@ def network_drift(pod_cidr: str, report: Report, cluster_cidr: str, *, metadata:
         metadata: Whether Pods reach the metadata service.
     """
     if not pod_cidr:
-        return ["the Node has no range for its Pods"]
+        return ["the Node has no Pod CIDR"]
     return differences(script(pod_cidr, cluster_cidr, metadata=metadata), report)
 
 
@@ -207,5 +207,5 @@ async def _range(shell: Shell, name: str) -> str:
 
 def without_range(name: str, *, joined: bool) -> str:
     """What to tell about a node that has no range for Pods in time."""
-    lacks = "it has no range for its Pods" if joined else NOT_JOINED
+    lacks = "it has no Pod CIDR" if joined else NOT_JOINED
     return f"after {WAIT_SECONDS:.0f} s the node {name} can't get a Pod network: {lacks}"

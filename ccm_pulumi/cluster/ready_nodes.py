@@ -1,4 +1,4 @@
-"""Waits until every server is a Node that is ready and that the cloud-controller-manager has initialised.
+"""Waits until every server is a Node that is ready and that the cloud-controller-manager has initialized.
 
 It also uncordons Nodes that an upgrade left cordoned because it was interrupted or is no longer wanted.
 """
@@ -53,7 +53,7 @@ class NodeView:
         ready: Whether it takes Pods.
         reason: Why not.
         server_id: In its provider ID; empty without one.
-        initialised: Whether the cloud-controller-manager has looked at it.
+        initialized: Whether the cloud-controller-manager has looked at it.
         pod_cidr: The range of its Pods.
         is_silent: Whether its kubelet says nothing (any more).
         has_route: Whether its Pods can be reached through the cloud's network, as its condition says.
@@ -66,7 +66,7 @@ class NodeView:
     ready: bool
     reason: str
     server_id: str
-    initialised: bool
+    initialized: bool
     pod_cidr: str
     is_silent: bool
     has_route: bool
@@ -77,7 +77,7 @@ class NodeView:
     @property
     def lacks(self) -> str:
         """What is missing, for a person; empty when nothing is."""
-        if not self.initialised:
+        if not self.initialized:
             return "the cloud-controller-manager has not initialized it"
         return "" if self.ready else f"it is not ready: {self.reason or 'its kubelet says nothing'}"
 
@@ -93,7 +93,7 @@ def view(node: Mapping[str, Any]) -> NodeView:
         ready=ready.get("status") == "True",
         reason=ready.get("message", ""),
         server_id=spec.get("providerID", "").rpartition("://")[2],
-        initialised=bool(spec.get("providerID")) and not tainted,
+        initialized=bool(spec.get("providerID")) and not tainted,
         pod_cidr=spec.get("podCIDR", ""),
         is_silent=ready.get("status", "Unknown") == "Unknown",
         has_route=conditions.get("NetworkUnavailable", {}).get("status") == "False",
@@ -134,7 +134,7 @@ def lacking(wanted: Mapping[str, str], nodes: Mapping[str, NodeView]) -> dict[st
 def _lacks(node: NodeView | None, server_id: str) -> str:
     if node is None:
         return NOT_JOINED
-    if node.initialised and node.server_id != server_id:
+    if node.initialized and node.server_id != server_id:
         return f"an older node with that name exists, of server {node.server_id}"
     return node.lacks
 
@@ -172,8 +172,8 @@ class ReadyNodesProvider(ServerProvider):
             # the Kubernetes provider does not report objects that it could not read
             unknown = "so changes of its objects are unknown"
             return [
-                f"the cluster can't be asked for its Nodes: {reason}",
-                f"{unknown}: repeat the command when the cluster answers",
+                f"the cluster can't list its Nodes: {reason}",
+                f"{unknown}: repeat the command when the cluster responds",
             ]
         views = {name: view(node) for name, node in nodes.items()}
         missing = [f"{name}: {what}" for name, what in lacking(server_ids(props), views).items()]
@@ -234,7 +234,7 @@ async def _report(shell: Shell, missing: Mapping[str, str], hosts: Mapping[str, 
 async def _says(host: Host) -> str:
     """What a server says of its k3s: the unit's state, and its last messages."""
     try:
-        what = "asking for the state of k3s"
+        what = "reading the state of k3s"
         return await run_once([host], _OF_SERVER, what=what, timeout=20, within=_REPORT_CONNECT_SECONDS)
     except InfraError as error:
         return str(error)

@@ -70,7 +70,7 @@ def parts_of(
 
 def no_such_key(name: Any, known: Iterable[str]) -> str:
     """The text about an unknown key."""
-    return f"there is no such key; {nearest(name, known) or 'known are ' + ', '.join(sorted(known))}"
+    return f"there is no such key; {nearest(name, known) or 'allowed: ' + ', '.join(sorted(known))}"
 
 
 def nearest(name: Any, known: Iterable[str], prefix: str = "") -> str:

@@ -42,7 +42,7 @@ _NEEDED = ("endpoint", "bucket", "accessKey", "secretKey")
 _S3_FLAGS = {"accessKey": "access-key", "secretKey": "secret-key"}
 _NOT_SHOWN = "(not shown)"
 _WHOLE = (
-    "give schedule, retention and s3, or some of them, such as by: "
+    "give schedule, retention and s3, or some of them. Example: "
     "pulumi config set --path etcdSnapshots.schedule '0 */6 * * *'"
 )
 
@@ -96,7 +96,7 @@ def parse_backups(value: Any, key: str) -> tuple[Backups, list[Problem]]:
 
 def _store(setting: Any, key: str) -> tuple[dict[str, str], list[Problem]]:
     if not isinstance(setting, Mapping):
-        allowed = f"give {', '.join(_NEEDED)}, and if need be folder, region and insecure"
+        allowed = f"give {', '.join(_NEEDED)}, and optionally folder, region and insecure"
         return {}, [Problem(key, _NOT_SHOWN, allowed)]
     texts, problems = _parts(setting, _S3, key, tuple(_S3), secret=True)
     missing = [name for name in _NEEDED if name not in setting] if setting else []
@@ -123,7 +123,7 @@ def _parts(
     texts, problems = {}, []
     for name, part in setting.items():
         text = str(part).lower() if isinstance(part, bool) else str(part)
-        pattern, wanted = allowed.get(name, ("", f"there is no such key; known are {', '.join(known)}"))
+        pattern, wanted = allowed.get(name, ("", f"there is no such key; allowed: {', '.join(known)}"))
         if isinstance(part, str | int) and name in allowed and re.fullmatch(pattern, text, re.ASCII):
             texts[name] = text
         else:

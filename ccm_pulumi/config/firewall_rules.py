@@ -60,7 +60,7 @@ def parse_rules(entries: Any) -> tuple[Rule, ...]:
     if wrong:
         raise ValueError("; ".join(wrong))
     if len(rules) > MAX_RULES:
-        raise ValueError(f"a firewall at Hetzner has at most {MAX_RULES} rules")
+        raise ValueError(f"a firewall at Hetzner can have at most {MAX_RULES} rules")
     if sum(len(rule.sources) for rule in rules) > MAX_RANGES:
         raise ValueError(f"the rules of a firewall at Hetzner have at most {MAX_RANGES} ranges together")
     return tuple(rules)

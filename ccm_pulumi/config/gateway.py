@@ -13,7 +13,7 @@ from ..lib.files import ROOT
 
 ALLOWED = (
     "give ssh, its address or name, hostKey, a line of ssh-keyscan without the name, keyFile, the path of a "
-    "private key without passphrase that it accepts, and if need be user, which is root, such as by: "
+    "private key without passphrase that it accepts, and optionally user (default: root). Example: "
     "pulumi config set --path gateway.ssh 198.51.100.7"
 )
 _PATTERNS = {

@@ -225,7 +225,7 @@ def cloud_labels() -> Type:
 
     type_this = "pulumi config set --path labels.team shop"
     keys = f"without reserved keys ({', '.join(OURS)}) or below hetzner.cloud"
-    allowed = f"use valid Kubernetes labels, {keys}, such as by: {type_this}"
+    allowed = f"use valid Kubernetes labels, {keys}. Example: {type_this}"
     return plain(parse, allowed, {})
 
 

@@ -51,7 +51,7 @@ def _unknown_keys(raw: Mapping[str, Any]) -> list[Problem]:
         namespace, _, name = key.partition(":")
         if namespace != NAMESPACE or name in known:
             continue
-        hint = nearest(name, known, f"{NAMESPACE}:") or f"known are {', '.join(sorted(known))}"
+        hint = nearest(name, known, f"{NAMESPACE}:") or f"allowed: {', '.join(sorted(known))}"
         problems.append(Problem(key, raw[key], f"there is no such key; {hint}"))
     return problems
 

@@ -278,7 +278,7 @@ def power_off(cloud: Cloud, server_id: str, patience: Patience | None = None) ->
             raise
     while server_runs(cloud, server_id):
         if patience.now() >= deadline:
-            raise CloudError(cloud.endpoint, f"has switched off server {server_id}, but it still runs")
+            raise CloudError(cloud.endpoint, f"switched off server {server_id}, but it still runs")
         patience.sleep(patience.pause)
 
 
@@ -314,7 +314,10 @@ def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> Confi
         if 300 <= error.code < 400:
             return CloudError(
                 cloud.endpoint,
-                f"answered {request} with {error.code}; no redirect is followed: it would get the token",
+                (
+                    f"answered {request} with {error.code}; redirects aren't followed, because "
+                    "they would receive the token"
+                ),
                 error.code,
             )
         try:

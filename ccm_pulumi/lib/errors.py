@@ -179,7 +179,7 @@ class VersionError(InfraError):
         so_far = (
             "the control server already has it; workers do not, and the next command upgrades them"
             if done
-            else "nothing of the cluster was changed"
+            else "the cluster was not changed"
         )
         super().__init__(f"{problem}; {so_far}")
 

@@ -31,7 +31,7 @@ class Fate(Enum):
 
     LEAVE = "not ours"
     DELETE = "created by our cluster, and used only by it"
-    RELEASE = "not ours any more: its labels are removed"
+    RELEASE = "no longer ours: its labels are removed"
     ASK = "perhaps ours: the operator must decide"
 
 
@@ -122,7 +122,7 @@ def _of_ours(
 ) -> tuple[Fate, str]:
     """Only a load balancer that was created for our Services and is not shared is deleted."""
     if ADOPTED in balancer["labels"]:
-        return Fate.RELEASE, "the cluster did not make it, it adopted it"
+        return Fate.RELEASE, "the cluster adopted it and didn't create it"
     listeners = {service["listen_port"] for service in balancer["services"]}
     if others or (ports and listeners - ports.keys()):
         return Fate.RELEASE, "others use it, too"

@@ -19,7 +19,7 @@ import pulumi
 from ..config.labels import CLUSTER, MANAGED_BY, STACK
 from ..lib.cloud_api import Fetch
 from ..lib.errors import InfraError
-from .existing_objects import labelled
+from .existing_objects import labeled
 
 _SUBNET, _NETWORK = "hcloud:index/networkSubnet:NetworkSubnet", "hcloud:index/network:Network"
 _KEY, SERVER = "hcloud:index/sshKey:SshKey", "hcloud:index/server:Server"
@@ -138,7 +138,7 @@ class Adoption:
     def _all(self, collection: str) -> dict[str, Mapping[str, Any]]:
         if collection not in self._found:
             ours = {key: self.labels[key] for key in (CLUSTER, MANAGED_BY, STACK)}
-            found = labelled(self.fetch, collection, ours)
+            found = labeled(self.fetch, collection, ours)
             self._found[collection] = {item["name"]: item for item in found}
         return self._found[collection]
 

@@ -234,7 +234,9 @@ def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence
     missing = _missing([bill, now], scaled, prices)
     vat = f"gross with {_plain(prices.vat_rate)} % VAT"
     heading = f"Cost of {title} in {prices.currency}, {vat}, without traffic:"
-    notes = [f"The API tells no price for {', '.join(missing)}: the sums are without."] if missing else []
+    notes = (
+        [f"The API has no price for {', '.join(missing)}, so the sums don't include them."] if missing else []
+    )
     return "\n".join([heading, *_aligned(rows), *(_note(pool, prices) for pool in scaled), *notes])
 
 
@@ -244,7 +246,8 @@ def _note(pool: Scaled, prices: PriceList) -> str:
     what = f"{pool.min_size} to {pool.max_size} x server {pool.placement}"
     sums = " and ".join(f"{lowest[per]} to {highest[per]} {per}" for per in ("net", "gross"))
     return (
-        f"Not in the sums, because the cluster-autoscaler creates them: {pool.name}, {what}: {sums} a month."
+        "Not included in the sums, because the cluster-autoscaler creates them: "
+        f"{pool.name}, {what}: {sums} a month."
     )
 
 

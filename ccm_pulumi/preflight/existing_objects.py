@@ -69,7 +69,7 @@ def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment
     )
 
 
-def labelled(fetch: Fetch, collection: str, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
+def labeled(fetch: Fetch, collection: str, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
     """All objects of a kind that have these labels, as the API returns them.
 
     Raises:

@@ -108,7 +108,7 @@ async def until(check: Callable[[], object], folder: Path) -> None:
         pytest.fail((folder / "log").read_text()[-3000:])
 
 
-def initialised(memory: MemoryTransport, name: str, provider_id: str) -> Callable[[], bool]:
+def initialized(memory: MemoryTransport, name: str, provider_id: str) -> Callable[[], bool]:
     def check() -> bool:
         spec: dict[str, Any] = memory.read(f"{NODES}/{name}")["spec"]
         return spec.get("providerID") == provider_id and not spec.get("taints")
@@ -125,7 +125,7 @@ async def test_the_sample_runs(tmp_path: Path) -> None:
     async with running("sample", tmp_path, variables) as memory:
         memory.put(NODES, node_object("node-1"))
         memory.put(NODES, node_object("unknown"))
-        await until(initialised(memory, "node-1", "sample://node-1"), tmp_path)
+        await until(initialized(memory, "node-1", "sample://node-1"), tmp_path)
         addresses = {one["address"] for one in memory.read(f"{NODES}/node-1")["status"]["addresses"]}
         assert addresses == {"node-1", "192.0.2.1"}
         assert memory.read(f"{NODES}/unknown")["spec"]["taints"]
@@ -142,13 +142,13 @@ async def test_an_installed_cloud_runs(installed: Path, tmp_path: Path) -> None:
         for name in here:
             memory.put(NODES, node_object(name, ready=False))
         for number, name in enumerate(here, 1):
-            await until(initialised(memory, name, f"acme://{number}"), tmp_path)
+            await until(initialized(memory, name, f"acme://{number}"), tmp_path)
         machines.write_text(json.dumps({name: one for name, one in here.items() if name != "b"}))
         await until(lambda: list(names(memory)) == ["a", "c"], tmp_path)
 
 
 def test_its_mistakes_and_an_unknown_name_are_reported(installed: Path) -> None:
-    for provider, told in (("acme", "ACME_FILE: must name a file"), ("moon", "known are acme, ccm-from")):
+    for provider, told in (("acme", "ACME_FILE: must name a file"), ("moon", "allowed: acme, ccm-from")):
         done = subprocess.run(
             [sys.executable, "-m", "ccm", f"--cloud-provider={provider}"],
             cwd=ROOT, env=environment(installed), capture_output=True, text=True, timeout=300, check=False,

@@ -67,7 +67,7 @@ def begin(clone: Clone, kubernetes: str) -> TestBed:
 
 def up(bed: TestBed) -> list[Row]:
     return [
-        Row("up, 3 control servers + 3 workers in two pools, Ready and initialised", bed.seconds, 75, "s")
+        Row("up, 3 control servers + 3 workers in two pools, Ready and initialized", bed.seconds, 75, "s")
     ]
 
 

@@ -39,7 +39,7 @@ def rows(clone: Clone) -> list[Row]:
     again = timed(lambda: clone.pulumi("up", "--stack", "local", "--yes", "--skip-preview"))
     down = timed(lambda: clone.dev("down"))
     return [
-        Row(f"./dev up, control + {WORKERS} workers, all initialised", up, 60, "s"),
+        Row(f"./dev up, control + {WORKERS} workers, all initialized", up, 60, "s"),
         Row("pulumi up again", again, 5, "s"),
         Row(f"./dev load, {MEBIBYTES} MiB on {1 + WORKERS} machines", statistics.median(loads), 2, "s"),
         Row("./dev down", down, 20, "s"),

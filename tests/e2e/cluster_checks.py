@@ -106,7 +106,7 @@ def _of_cloud(facts: Facts) -> list[str]:
 def _of_node(node: Mapping[str, Any], server_id: int | None, wanted: Wanted) -> list[str]:
     state, metadata, found = node_state(node), node["metadata"], []
     if not state.ready or not state.initialized:
-        found.append("it is not ready and initialised")
+        found.append("it is not ready and initialized")
     if state.provider_id.rpartition("/")[2] != str(server_id):
         found.append(f"its provider ID is {state.provider_id!r}, and its server's id {server_id}")
     if node["spec"].get("unschedulable"):

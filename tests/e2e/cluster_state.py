@@ -80,7 +80,7 @@ def kubelets(clone: Clone) -> dict[str, str]:
 
 
 def ready(clone: Clone) -> bool:
-    """Whether every server is a Node of its own that is ready and initialised."""
+    """Whether every server is a Node of its own that is ready and initialized."""
     said = asked(clone, "get", "namespaces")
     if said is None:
         return False

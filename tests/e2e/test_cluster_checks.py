@@ -78,7 +78,7 @@ def of_node(**changes: object) -> Facts:
         (of_node(metadata_annotations={UPGRADING: ""}), "Node worker-1: it is still marked"),
         (of_node(metadata_labels={EXCLUDED: "x", ZONE: "fsn1"}), "Node worker-1: it is still marked"),
         (of_node(metadata_labels={}), "Node worker-1: its zone is '', and fsn1 is wanted"),
-        (of_node(status_conditions=[]), "Node worker-1: it is not ready and initialised"),
+        (of_node(status_conditions=[]), "Node worker-1: it is not ready and initialized"),
         (of_node(status_nodeInfo={"kubeletVersion": "v1.35.4"}), "Node worker-1: its kubelet is v1.35.4"),
         (of_node(spec_providerID="x://7"), "Node worker-1: its provider ID is 'x://7'"),
     ],

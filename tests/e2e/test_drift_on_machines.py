@@ -32,7 +32,7 @@ PREFIX = "ccm-from-scratch-"
 UNITS = "/etc/systemd/system"
 SYSTEM = "--namespace=kube-system"
 NAME = "ccm-from-scratch"
-UNKNOWN = ("for drift", "repeat the command when the cluster answers")
+UNKNOWN = ("for drift", "repeat the command when the cluster responds")
 """A run says one of these where it could not ask a server or the cluster; the next one repairs the rest."""
 
 

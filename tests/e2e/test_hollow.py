@@ -10,7 +10,7 @@ from sandbox import leftovers
 pytestmark = [pytest.mark.nightly, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-def test_up_initialises_hollow_nodes_and_down_leaves_nothing(clone, kubernetes_version, record_property):
+def test_up_initializes_hollow_nodes_and_down_leaves_nothing(clone, kubernetes_version, record_property):
     site = clone.site
     settings = clone.root / "packages/environment/src/sandbox/stacks/hollow.yaml"
     settings.write_text(settings.read_text() + "  ccm-from-scratch:workerServerType: cax11\n")

@@ -35,7 +35,7 @@ PERIOD = 0.05
 NETWORK = "lab"
 FOREIGN_ROUTE = "10.99.0.0/24"
 UIDS = {"web": "11111111-2222-3333-4444-555555555555", "other": "99999999-8888-7777-6666-555555555555"}
-# Where the CCM takes seconds between two tries, the lab has no time. These are pauses, not behaviour.
+# Where the CCM takes seconds between two tries, the lab has no time. These are pauses, not behavior.
 _SHORT_PAUSES = {
     "ccm.hetzner.api.client.PAUSE": 0.01,
     "ccm.hetzner.routes.PAUSE": 0.01,
@@ -95,10 +95,10 @@ class Lab:
         """The id of a server."""
         return next(key for key, one in self.names.items() if one == name and isinstance(key, int))
 
-    def put_node(self, number: int, *, ready: bool = True, initialised: bool = True) -> None:
+    def put_node(self, number: int, *, ready: bool = True, initialized: bool = True) -> None:
         """The Node of ``s<number>``; whatever else it says already stays."""
         name = f"s{number}"
-        item = node(name, number, self.server(name) if initialised else None, ready=ready)
+        item = node(name, number, self.server(name) if initialized else None, ready=ready)
         for old in self.cluster.all(NODES):
             if old["metadata"]["name"] == name:
                 kept = [one for one in old["status"].get("conditions", []) if one["type"] != "Ready"]

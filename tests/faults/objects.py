@@ -20,7 +20,7 @@ def pod_cidr(number: int) -> str:
 
 
 def node(name: str, number: int, server: int | None, *, ready: bool = True) -> dict[str, Any]:
-    """A Node; without a server it is as the kubelet registers it, for the CCM to initialise."""
+    """A Node; without a server it is as the kubelet registers it, for the CCM to initialize."""
     spec: dict[str, Any] = {"podCIDR": pod_cidr(number), "podCIDRs": [pod_cidr(number)]}
     if server is None:
         spec["taints"] = [{"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}]

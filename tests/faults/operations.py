@@ -97,12 +97,12 @@ def servers(*numbers: int) -> Act:
     return act
 
 
-def nodes(*numbers: int, ready: bool = True, initialised: bool = True) -> Act:
+def nodes(*numbers: int, ready: bool = True, initialized: bool = True) -> Act:
     """Nodes as kubelets write them."""
 
     async def act(lab: Lab) -> None:
         for number in numbers:
-            lab.put_node(number, ready=ready, initialised=initialised)
+            lab.put_node(number, ready=ready, initialized=initialized)
 
     return act
 
@@ -137,7 +137,7 @@ async def _server_goes_off(lab: Lab) -> None:
 _plain, _rich = web([80, 81], PRIVATE), web([80, 443], RICH)
 _WITHOUT_S1 = cluster_of(0, 2)
 _ALL = (
-    Operation("initialise nodes", nodes(3, 4, initialised=False), cluster_of(*range(5)), servers(3, 4)),
+    Operation("initialize nodes", nodes(3, 4, initialized=False), cluster_of(*range(5)), servers(3, 4)),
     Operation("delete a node", nodes(*THREE, ready=False), _WITHOUT_S1, outside=_server_vanishes),
     Operation("mark a node off", _server_goes_off, cluster_of(*THREE, off="s1")),
     Operation("create a load balancer", _rich, [*THREE_NODES, *RICH_SERVICE]),

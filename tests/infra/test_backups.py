@@ -66,7 +66,7 @@ def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaul
         ({"schedule": None}, r"\.schedule: is not set: use the five fields of cron"),
         ({"retention": 0}, r"\.retention: 0 is not possible: give a whole number from 1 to 999"),
         ({"retention": True}, r"\.retention: True is not possible: give a whole number"),
-        ({"keep": 3}, r"\.keep: .* is not possible: there is no such key; known are schedule, retention, s3"),
+        ({"keep": 3}, r"\.keep: .* is not possible: there is no such key; allowed: schedule, retention, s3"),
         (["0 0 * * *"], ": .* is not possible: give schedule"),
         ({"s3": "bucket"}, r"\.s3: '\(not shown\)' is not possible: give endpoint, bucket"),
         ({"s3": None}, r"\.s3: '\(not shown\)' is not possible: give endpoint, bucket"),

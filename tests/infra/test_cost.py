@@ -144,7 +144,8 @@ def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
     lines = table("shop", bill, bill, prices, [pool]).splitlines()
     assert lines[:-1] == table("shop", bill, bill, prices).splitlines()
     assert lines[-1] == (
-        "Not in the sums, because the cluster-autoscaler creates them: burst, 1 to 5 x server cpx22 in fsn1: "
+        "Not included in the sums, because the cluster-autoscaler creates them: burst, 1 to "
+        "5 x server cpx22 in fsn1: "
         "5.99 to 29.95 net and 7.13 to 35.64 gross a month."
     )
     elsewhere = dataclasses.replace(pool, placement=Placement("cpx22", "ash"), min_size=0)
@@ -168,7 +169,8 @@ def test_what_has_no_price_is_named_and_not_free():
     said = table("shop", bill, {}, parse_prices(ANSWER))
     assert "  control     1 x server cpx22     ash      ?      ?       ?       ?" in said.splitlines()
     assert said.endswith(
-        "The API tells no price for primary IP ipv4 in ash, server cpx22 in ash: the sums are without."
+        "The API has no price for primary IP ipv4 in ash, server cpx22 in ash, so the sums "
+        "don't include them."
     )
     assert outputs(bill, parse_prices(ANSWER))["withoutPrice"] == [
         "primary IP ipv4 in ash",

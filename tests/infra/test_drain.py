@@ -115,7 +115,7 @@ async def test_a_node_gets_no_pods_then_no_traffic_then_is_drained(cluster):
     assert told() == [*CORDONED, DRAINED]
 
 
-def labelled(value):
+def labeled(value):
     return {**NODE, "metadata": {"name": "w-1", "labels": {EXCLUDED: value}}}
 
 
@@ -138,7 +138,7 @@ async def test_a_cloud_that_does_not_answer_keeps_nobody(cluster):
 async def test_what_excludes_nobody_or_is_left_of_an_aborted_drain_is_no_wish(cluster, value, undone):
     run, told = cluster
     with pytest.raises(DrainError):
-        await run(labelled(value), stuck=True)
+        await run(labeled(value), stuck=True)
     assert told() == [*CORDONED, DRAINED, f"label node w-1 {undone}"]
 
 
@@ -225,7 +225,7 @@ async def test_what_is_left_is_told_and_the_node_serves_on(cluster):
 def test_who_has_no_controller_blocks_before_anybody_is_evicted():
     pods = [pod("web-1", labels={"app": "web"}), pod("bare", owner="")]
     assert blockers(pods, [budget(WEB)]) == [
-        "default/bare: no controller would recreate it; delete it if you don't need it",
+        "default/bare: no controller recreates it; delete it if you don't need it",
     ]
 
 

@@ -159,7 +159,7 @@ def test_what_was_adopted_stays_without_our_labels(site):
     }
     assert reported[0] == (
         "load balancer lb-1 (1) stays with its listeners, without our labels: "
-        "the cluster did not make it, it adopted it"
+        "the cluster adopted it and didn't create it"
     )
 
 
@@ -237,7 +237,7 @@ def test_only_a_server_that_runs_is_worth_an_attempt(site, server_id, runs):
         (["running", "running", "off"], None),
         (["stopping"], None),
         ([404], None),
-        (["running"] * 99, "has switched off server 1, but it still runs"),
+        (["running"] * 99, "switched off server 1, but it still runs"),
     ],
 )
 def test_a_server_is_switched_off(answers, outcome):
@@ -309,7 +309,9 @@ async def test_a_ccm_that_does_not_let_go_is_left_after_a_minute():
     cluster = FakeCluster(service("web", "LoadBalancer"), lets_go=False)
     reported = []
     assert await delete_services(cluster, reported.append) == ["web"]
-    assert reported[-1] == "the cloud-controller-manager has not let go of them within 60 s: shop/web"
+    assert reported[-1] == (
+        "the cloud-controller-manager has not removed their finalizers within 60 s: shop/web"
+    )
     assert 60 <= asyncio.get_running_loop().time() < 62
 
 

@@ -77,7 +77,7 @@ def test_the_container_can_do_nothing_special(pod, container):
     assert context["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_it_starts_on_a_node_that_it_has_to_initialise(pod):
+def test_it_starts_on_a_node_that_it_has_to_initialize(pod):
     tolerated = {toleration["key"] for toleration in pod["tolerations"]}
     assert "node.cloudprovider.kubernetes.io/uninitialized" in tolerated
     assert {"node.kubernetes.io/not-ready", "node-role.kubernetes.io/control-plane"} <= tolerated

@@ -33,7 +33,7 @@ def test_a_new_node_lacks_everything():
     assert "has not initialized" in view({"metadata": {"name": "n"}}).lacks
 
 
-def test_initialised_is_without_the_taint_and_with_a_provider_id():
+def test_initialized_is_without_the_taint_and_with_a_provider_id():
     assert "has not initialized" in view(node(taints=[TAINT])).lacks
     assert "has not initialized" in view(node(provider_id="")).lacks
     assert view(node(taints=["other"])).lacks == ""

@@ -83,15 +83,15 @@ def test_ten_servers_to_a_placement_group(declared):
 
 def test_everything_in_the_cloud_is_labelled(declared):
     program = declared(labels='{"team": "shop"}', clusterName="blue")
-    labelled = [item for item in program.all if item.type.startswith("hcloud:") and "labels" in item.inputs]
-    assert {item.type.rpartition(":")[2] for item in labelled} == {
+    labeled = [item for item in program.all if item.type.startswith("hcloud:") and "labels" in item.inputs]
+    assert {item.type.rpartition(":")[2] for item in labeled} == {
         "Firewall",
         "Network",
         "PlacementGroup",
         "Server",
         "SshKey",
     }
-    for item in labelled:
+    for item in labeled:
         assert item.inputs["labels"].items() >= {"cluster": "blue", "stack": "local", "team": "shop"}.items()
         assert item.inputs["name"].startswith("blue")
 

@@ -100,13 +100,13 @@ def test_drift_is_no_change_of_what_a_server_is_made_of(defaults):
     # what is noted is the same, so a second run changes nothing
     assert ServerPlanProvider().diff("", noted(one), noted(three)).changes is False
     # a label says that it stands at a fallback; somebody has removed it
-    labelled = made_of([server.at(Placement("cx33", "nbg1")) for server in settings.servers], ())
-    assert changed(labelled["worker-1"], one["worker-1"]) == []
+    labeled = made_of([server.at(Placement("cx33", "nbg1")) for server in settings.servers], ())
+    assert changed(labeled["worker-1"], one["worker-1"]) == []
     elsewhere = made_of(dataclasses.replace(settings, location="nbg1").servers, ())
     assert changed(one["worker-1"], elsewhere["worker-1"]) == ["location"]
     assert revision(one["worker-1"]) != revision(elsewhere["worker-1"])
     # what the settings want now is where it stands
-    assert changed(labelled["worker-1"], elsewhere["worker-1"]) == []
+    assert changed(labeled["worker-1"], elsewhere["worker-1"]) == []
 
 
 @pytest.mark.parametrize(

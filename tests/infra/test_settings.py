@@ -64,7 +64,7 @@ def test_all_problems_are_reported_at_once(defaults):
 
 def test_a_key_that_resembles_nothing_lists_the_known_ones(defaults):
     said = problems_of(configured(defaults, zzzz="1"))["zzzz"]
-    assert "known are allowDeletionOf, apiEndpoint, autoscalerImage" in said
+    assert "allowed: allowDeletionOf, apiEndpoint, autoscalerImage" in said
 
 
 def test_keys_of_other_namespaces_are_not_ours(defaults):

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 import yaml
 from process_world import Ccm, World
-from test_process_nodes_and_routes import initialised
+from test_process_nodes_and_routes import initialized
 from test_process_services import PLACE, create, ingress, service
 
 from tests import prometheus_server
@@ -120,7 +120,7 @@ async def prometheus(world: World) -> AsyncIterator[Prometheus]:
     await world.ready(ccm)
     for number, name in enumerate(("alpha", "beta"), 11):
         await world.machine(name, number)
-        await world.node(name, initialised)
+        await world.node(name, initialized)
     await create(world, "web")
     await service(world, "web", ingress)
     await world.not_ready("beta")

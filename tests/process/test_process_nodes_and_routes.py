@@ -24,7 +24,7 @@ def condition(node: dict[str, Any], kind: str = "NetworkUnavailable") -> tuple[s
     return found.get(kind)
 
 
-def initialised(node: dict[str, Any]) -> bool:
+def initialized(node: dict[str, Any]) -> bool:
     return UNINITIALIZED_TAINT not in taints(node) and condition(node) == ("False", "RouteCreated")
 
 
@@ -33,7 +33,7 @@ async def test_a_node_comes_lives_and_goes(world: World) -> None:
     server = await world.machine("alpha", 11, labels={"team": "blue", "secret": "x"})
     await world.machine("beta", 12)
 
-    node = await world.node("alpha", initialised)
+    node = await world.node("alpha", initialized)
     assert node["spec"]["providerID"] == f"hcloud://{server['id']}"
     assert [(one["type"], one["address"]) for one in node["status"]["addresses"]] == [
         ("InternalIP", "10.0.0.11"),
@@ -47,7 +47,7 @@ async def test_a_node_comes_lives_and_goes(world: World) -> None:
     assert labels["instance.hetzner.cloud/provided-by"] == "cloud"
     assert labels["team"] == "blue"
     assert "secret" not in labels
-    beta = await world.node("beta", initialised)
+    beta = await world.node("beta", initialized)
     expected = {node["spec"]["podCIDR"]: "10.0.0.11", beta["spec"]["podCIDR"]: "10.0.0.12"}
     assert await world.routes() == expected
     events = await world.eventually(lambda: world.events("alpha"), lambda e: "Synced" in e)
@@ -116,7 +116,7 @@ async def test_a_token_follows_its_file_and_a_foreign_one_does_no_harm(world: Wo
     await world.sky.admin("PUT", "/tokens", {"token": renewed, "project": "default"})
     world.token_file.write_text(renewed, encoding="ascii")
     await world.machine("gamma", 13)
-    await world.node("gamma", initialised)
+    await world.node("gamma", initialized)
     routes = await world.routes()
     assert len(routes) == len(before) + 1
 
@@ -174,7 +174,7 @@ async def test_killed_between_a_route_and_its_answer_nothing_is_doubled(world: W
     await world.kill(ccm)
     await world.sky.heal()
     ccm = await world.start()
-    node = await world.node("delta", initialised)
+    node = await world.node("delta", initialized)
     routes = await world.routes()
     assert routes[node["spec"]["podCIDR"]] == "10.0.0.14"
     assert len(routes) == len(before) + 1

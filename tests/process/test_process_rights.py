@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from process_world import Ccm, World, open_world, own_rights
-from test_process_nodes_and_routes import initialised, taints
+from test_process_nodes_and_routes import initialized, taints
 from test_process_services import PLACE, SERVICES, balancers, change, create, gone, ingress, service
 
 from ccm.controllers.names import SHUTDOWN_TAINT
@@ -120,7 +120,7 @@ async def live_a_life(world: World, ccm: Ccm) -> None:
     """Everything that a CCM does in its life."""
     # a node comes, is switched off while others write to it, and goes
     server = await world.machine("alpha", 11)
-    await world.node("alpha", initialised)
+    await world.node("alpha", initialized)
     await world.sky.call("POST", f"/servers/{server['id']}/actions/poweroff")
     await world.not_ready("alpha")
     async with busy(world, "alpha"):
@@ -129,7 +129,7 @@ async def live_a_life(world: World, ccm: Ccm) -> None:
             await world.kube("PATCH", "/api/v1/nodes/alpha", {"spec": {"taints": None}}, MERGE)
             await world.node("alpha", lambda node: SHUTDOWN_TAINT in taints(node))
     await world.machine("beta", 12)
-    await world.node("beta", initialised)
+    await world.node("beta", initialized)
     await world.sky.call("DELETE", f"/servers/{server['id']}")
     await world.eventually(
         lambda: world.read("/api/v1/nodes"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from emulated_cloud import TOKEN
 from process_world import World
-from test_process_nodes_and_routes import initialised
+from test_process_nodes_and_routes import initialized
 from test_process_services import PLACE, create, gone, ingress, service
 
 from tests.otlp_receiver import attributes, receiving
@@ -20,7 +20,7 @@ async def test_a_reconcile_is_a_span_and_its_requests_are_below_it(world: World)
         ccm = await world.start(environment=PLACE | traces)
         await world.ready(ccm)
         await world.machine("alpha", 11)
-        await world.node("alpha", initialised)
+        await world.node("alpha", initialized)
         await create(world, "web")
         await service(world, "web", ingress)
         await world.sky.fault(method="DELETE", path="/load_balancers/*", status=503, times=1)
@@ -60,7 +60,7 @@ async def test_a_collector_that_is_not_there_does_no_harm(world: World) -> None:
     ccm = await world.start(environment=PLACE | traces)
     await world.ready(ccm)
     await world.machine("beta", 12)
-    await world.node("beta", initialised)
+    await world.node("beta", initialized)
 
     async def log() -> str:
         return ccm.text()

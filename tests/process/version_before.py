@@ -59,7 +59,7 @@ async def leave(world: World) -> list[dict[str, Any]]:
     await world.eventually(lambda: world.read(SERVICES), lambda found: all(map(_is_served, found["items"])))
     await world.eventually(world.routes, lambda found: len(found) == 2)
     for name in ("node-1", "node-2"):
-        await world.node(name, _is_initialised)
+        await world.node(name, _is_initialized)
     nodes, services = await world.read(NODES), await world.read(SERVICES)
     found = [node | {"kind": "Node"} for node in nodes["items"]]
     found += [service | {"kind": "Service"} for service in services["items"] if _is_annotated(service)]
@@ -81,7 +81,7 @@ def _is_served(service: dict[str, Any]) -> bool:
     return not _is_annotated(service) or bool(service["status"]["loadBalancer"].get("ingress"))
 
 
-def _is_initialised(node: dict[str, Any]) -> bool:
+def _is_initialized(node: dict[str, Any]) -> bool:
     conditions = {one["type"]: one["status"] for one in node["status"]["conditions"]}
     keys = {taint["key"] for taint in node["spec"].get("taints", [])}
     return conditions.get("NetworkUnavailable") == "False" and not any("uninitialized" in key for key in keys)

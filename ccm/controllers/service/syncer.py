@@ -200,7 +200,7 @@ class ServiceSyncer:
             if not orphan.name:
                 continue  # its Service is unknown
             text = (
-                f"{orphan.what} was made for this Service, which does not use it any more; delete it if it "
+                f"{orphan.what} was created for this Service, which doesn't use it any more; delete it if it "
                 "is not needed"
             )
             reference = ObjectReference(

@@ -28,13 +28,13 @@ class LoadBalancerMetrics:
         )
         self._kept = Gauge(
             "ccm_hetzner_load_balancer_targets_kept",
-            "Whether a load balancer's targets stay only because no node can be one (1), or not (0).",
+            "1 while a load balancer keeps its targets because no node is a valid target; otherwise 0.",
             ["namespace", "service"],
             registry=registry,
         )
         self.vanished = Gauge(
             "ccm_hetzner_load_balancers_vanished",
-            "Whether missing load balancers suggest that the project is the wrong one (1), or not (0).",
+            "1 while missing load balancers suggest that the token belongs to another project; otherwise 0.",
             registry=registry,
         )
 

@@ -1,7 +1,7 @@
 """The labels of load balancers and certificates, and what they say.
 
 Everything that we make carries labels. What lacks them is never changed or deleted, unless an annotation
-adopts it. A load balancer that the official CCM labelled with a Service's UID is that Service's. Labels also
+adopts it. A load balancer that the official CCM labeled with a Service's UID is that Service's. Labels also
 say which listener is whose, where a load balancer is shared, and which settings were annotated.
 """
 
@@ -21,7 +21,7 @@ SERVICE = OURS + "service"
 SHARE = OURS + "share"
 FORMER_UID = OURS + "former-service-uid"  # it was made for this Service, and stays since it is protected
 ADOPTED = OURS + "adopted"
-BY_LABEL = "by-label"  # adopted because it was labelled for the namespace: we keep that label
+BY_LABEL = "by-label"  # adopted because it was labeled for the namespace: we keep that label
 ANNOTATED = OURS + "annotated"  # which settings of the load balancer were annotated
 FIELD = ANNOTATED + "-"  # and which fields of ports, a label each
 LABEL = OURS + "label-"
@@ -142,9 +142,9 @@ def is_certificate_of(certificate: Certificate, service: ServiceView) -> bool:
 def may_delete(certificate: Certificate, service: ServiceView, cluster: str) -> bool:
     """Whether we requested it, for this Service of this cluster: then it is ours to delete."""
     labels = certificate.labels
-    labelled = NAMESPACE in labels or CLUSTER in labels  # the former since 0.1.0, the latter before
+    labeled = NAMESPACE in labels or CLUSTER in labels  # the former since 0.1.0, the latter before
     elsewhere = cluster and labels.get(CLUSTER, cluster) != cluster
-    return is_certificate_of(certificate, service) and labelled and not elsewhere
+    return is_certificate_of(certificate, service) and labeled and not elsewhere
 
 
 UNCERTAIN = ", which may be another cluster's, because CCM_CLUSTER_ID is not set,"

@@ -107,7 +107,7 @@ def candidates(
     left_out: defaultdict[str, list[str]] = defaultdict(list)
     for node in sorted(nodes, key=lambda node: node.name):
         if not node.provider_id:
-            continue  # not initialised yet; its provider ID brings us back
+            continue  # not initialized yet; its provider ID brings us back
         try:
             machine = parse(node.provider_id, scheme)
         except (NotOurs, CloudError):

@@ -58,17 +58,20 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_TOKEN",
             SECRET,
-            "The project's API token (Read & Write), required. Another length than 64 causes a warning.",
+            (
+                "The project's API token, read and write. Required. If its length isn't 64, the "
+                "CCM logs a warning."
+            ),
         ),
         ("HCLOUD_ENDPOINT", URL, "Base address of the API.", "https://api.hetzner.cloud/v1"),
-        ("HCLOUD_DEBUG", BOOLEAN, "Log every request and its answer, never the token.", "false"),
+        ("HCLOUD_DEBUG", BOOLEAN, "Log every request and its response, without the token.", "false"),
     ),
     *_group(
         "Private network",
         (
             "HCLOUD_NETWORK",
             TEXT,
-            "Name or ID of the network: for nodes' internal addresses, load balancers and routes.",
+            "Name or id. Gives nodes internal addresses, attaches load balancers to it, and enables routes.",
         ),
         (
             "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK",
@@ -104,7 +107,10 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_INSTANCES_COPY_LABELS",
             WORDS,
-            "Keys of server labels, comma-separated, that nodes get, too. A node's own label stays.",
+            (
+                "Keys of server labels to copy to nodes, separated by commas. A label that a "
+                "node already has isn't changed."
+            ),
         ),
         (
             "CCM_NODE_NAME_CHECK",
@@ -118,7 +124,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_SERVER_CACHE_MODE",
             one_of("all", "one", "off"),
-            "off: send a request for every lookup. The other two values have the same effect here.",
+            "off: send a request for every lookup. The other two have the same effect.",
             "all",
         ),
         (

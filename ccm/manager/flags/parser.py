@@ -34,7 +34,7 @@ def _int32(text: str) -> int:
     except ValueError:
         raise ValueError(f"{text!r} isn't a whole number") from None
     if not -_INT32 <= value < _INT32:
-        raise ValueError(f"{text} does not fit into 32 bits")
+        raise ValueError(f"{text} doesn't fit in 32 bits")
     return value
 
 

@@ -136,7 +136,7 @@ class AccessReviewer:
 
 
 def user_of_certificate(certificate: Mapping[str, Any] | None) -> User | None:
-    """The user that a verified client certificate names: common name and organisations."""
+    """The user that a verified client certificate names: common name and organizations."""
     names: dict[str, list[str]] = {}
     for part in (certificate or {}).get("subject", ()):
         for name, value in part:

@@ -95,7 +95,7 @@ class LoadBalancersConformance:
         assert await harness.load_balancers.find(harness.service()) is not None
 
     async def test_nodes_that_are_not_ours_do_no_harm(self, harness: Harness) -> None:
-        """Another cloud's, and one that is not initialised yet."""
+        """Another cloud's, and one that is not initialized yet."""
         nodes = await _nodes(harness, "a")
         strangers = [NodeView("x", harness.foreign_provider_id), NodeView("y")]
         await _settle(harness, [*nodes, *strangers])
@@ -131,7 +131,7 @@ class LoadBalancersConformance:
         assert await harness.load_balancers.find(new) is not None
 
     async def test_many_at_once_make_one(self, harness: Harness) -> None:
-        """Work on one Service is serialised; there is nothing left after one deletion."""
+        """Work on one Service is serialized; there is nothing left after one deletion."""
         nodes = await _nodes(harness, "a")
         service = harness.service()
         results = await asyncio.gather(*(harness.load_balancers.ensure(service, nodes) for _ in range(5)))

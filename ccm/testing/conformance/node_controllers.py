@@ -29,7 +29,7 @@ async def _monitor(harness: Harness, cluster: Cluster) -> None:
         await asyncio.sleep(2 * _PERIOD)
 
 
-async def _initialise(harness: Harness, cluster: Cluster, name: str) -> None:
+async def _initialize(harness: Harness, cluster: Cluster, name: str) -> None:
     """Look once at a new Node; that it fails is up to the test."""
     await cluster.settle()
     controller = NodeController(harness.instances, cluster.transport, cluster.nodes, cluster.recorder)
@@ -43,12 +43,12 @@ async def _initialise(harness: Harness, cluster: Cluster, name: str) -> None:
 class NodeControllersConformance:
     """Inherit it in a class ``Test…``."""
 
-    async def test_a_new_node_is_initialised(self, harness: Harness) -> None:
+    async def test_a_new_node_is_initialized(self, harness: Harness) -> None:
         instances = harness.instances
         provider_id = await harness.add_machine("a")
         async with open_cluster() as cluster:
             cluster.transport.put(NODES, node_object("a"))
-            await _initialise(harness, cluster, "a")
+            await _initialize(harness, cluster, "a")
             node = cluster.node("a")
         assert node["spec"]["providerID"] == provider_id
         assert not node["spec"].get("taints")
@@ -60,24 +60,24 @@ class NodeControllersConformance:
         harness.instances  # noqa: B018 - skips the test if there are none
         async with open_cluster() as cluster:
             cluster.transport.put(NODES, node_object("a", ready=False))
-            await _initialise(harness, cluster, "a")
+            await _initialize(harness, cluster, "a")
             await _monitor(harness, cluster)
             assert cluster.taints("a") == [UNINITIALIZED_TAINT]
             provider_id = await harness.add_machine("a")
-            await _initialise(harness, cluster, "a")
+            await _initialize(harness, cluster, "a")
             assert cluster.node("a")["spec"]["providerID"] == provider_id
             assert cluster.taints("a") == []
 
-    async def test_a_blind_cloud_initialises_nothing(self, harness: Harness) -> None:
+    async def test_a_blind_cloud_initializes_nothing(self, harness: Harness) -> None:
         harness.instances  # noqa: B018
         await harness.add_machine("a")
         await harness.go_blind()
         async with open_cluster() as cluster:
             cluster.transport.put(NODES, node_object("a"))
-            await _initialise(harness, cluster, "a")
+            await _initialize(harness, cluster, "a")
             assert cluster.taints("a") == [UNINITIALIZED_TAINT]
             await harness.see_again()
-            await _initialise(harness, cluster, "a")
+            await _initialize(harness, cluster, "a")
             assert cluster.taints("a") == []
 
     async def test_the_node_of_a_removed_machine_goes_and_others_stay(self, harness: Harness) -> None:
@@ -105,7 +105,7 @@ class NodeControllersConformance:
         async with open_cluster() as cluster:
             cluster.transport.put(NODES, node_object("x", harness.foreign_provider_id, ready=False))
             before = cluster.node("x")
-            await _initialise(harness, cluster, "x")
+            await _initialize(harness, cluster, "x")
             await _monitor(harness, cluster)
             assert cluster.node("x") == before
 

@@ -197,7 +197,7 @@ async def test_powering_a_server_off_and_on_shows_and_hides_a_problem(visit: Ope
 async def test_a_fault_rule_is_added_applied_and_removed(visit: Open, cloud: Emulator):
     page = await visit()
     await page.get_by_label("Path").fill("/ssh_keys")
-    await page.get_by_label("What happens").select_option(label="423 locked")
+    await page.get_by_label("Effect").select_option(label="423 locked")
     await page.get_by_label("Times").fill("2")
     await page.get_by_role("button", name="Add").click()
     await expect(page.locator("#faults")).to_contain_text("* /ssh_keys")
@@ -246,7 +246,7 @@ async def test_every_curl_command_does_the_same_as_its_control(visit: Open, clou
     await type_the_line_of(button(name="Power on worker-10"))
     await expect(row(page, "servers", "worker-10")).to_contain_text("running")
     await page.get_by_label("Path").fill("/servers/{id}")
-    await page.get_by_label("What happens").select_option(label="5 s late")
+    await page.get_by_label("Effect").select_option(label="5 s late")
     await type_the_line_of(button(name="Add"))
     (added,) = (await cloud.ok("GET", "/_sandbox/faults"))["faults"]
     assert (added["path"], added["latency"]) == ("/servers/{id}", 5)
@@ -286,7 +286,7 @@ async def test_requests_can_be_filtered_opened_and_paused(visit: Open, cloud: Em
     entries = page.locator("#requests tr[data-key]")
     await expect(entries).to_have_count(1)
     await entries.locator("summary").click()
-    await page.get_by_label("Hold still").check()
+    await page.get_by_label("Pause").check()
     await cloud.call("GET", "/servers/78")
     await cloud.ok(
         "POST", "/_sandbox/faults", {"path": "/never", "code": "locked"}
@@ -294,7 +294,7 @@ async def test_requests_can_be_filtered_opened_and_paused(visit: Open, cloud: Em
     await expect(page.locator("#faults")).to_contain_text("/never")
     await expect(entries).to_have_count(1)
     await expect(entries).to_contain_text("correlation id")
-    await page.get_by_label("Hold still").uncheck()
+    await page.get_by_label("Pause").uncheck()
     await expect(entries).to_have_count(2)
     await expect(entries.nth(1).locator("details")).to_have_attribute("open", "")
 

@@ -208,7 +208,7 @@ def test_reading_a_node():
     "spec",
     [{}, {"providerID": "x://1", "taints": [{"key": cluster.UNINITIALIZED_TAINT, "effect": "NoSchedule"}]}],
 )
-def test_a_node_without_provider_id_or_with_the_taint_is_not_initialised(spec):
+def test_a_node_without_provider_id_or_with_the_taint_is_not_initialized(spec):
     assert not cluster.node_state({**NODE, "spec": spec}).initialized
 
 

@@ -53,7 +53,7 @@ WITH = Seen(
     service={"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.8"}]}}},
     load_balancers=["203.0.113.8"],
     routes=[("10.244.0.0/24", "10.0.0.2")],
-    after="its Node is gone after 5 s",
+    after="its Node is deleted after 5 s",
 )
 
 
@@ -65,16 +65,16 @@ def test_rows_of_a_comparison():
     assert found["addresses"] == (NOTHING, "ExternalIP 203.0.113.4")
     assert found["region, zone, type"] == (NOTHING, "eu-central, fsn1, cpx22")
     assert found["a Pod"] == ("Pending\n0/2 nodes are available", "scheduled to with-1")
-    assert found["a Service"] == ("EXTERNAL-IP\n<pending>, for ever", "EXTERNAL-IP\n203.0.113.8")
+    assert found["a Service"] == ("EXTERNAL-IP\n<pending> forever", "EXTERNAL-IP\n203.0.113.8")
     assert found["load balancers"] == (NOTHING, "203.0.113.8")
     assert found["routes"] == (NOTHING, "10.244.0.0/24 via 10.0.0.2")
-    assert found["a server deleted"] == ("its Node stays", "its Node is gone after 5 s")
+    assert found["a server deleted"] == ("its Node stays", "its Node is deleted after 5 s")
 
 
 def test_a_comparison_on_a_small_terminal():
     printed = io.StringIO()
     Console(file=printed, width=80).print(table(rows(WITHOUT, WITH)))
-    for value in ("ccm-from-scratch://4000001", "uninitialized:NoSchedule", "<pending>, for ever"):
+    for value in ("ccm-from-scratch://4000001", "uninitialized:NoSchedule", "<pending> forever"):
         assert value in printed.getvalue()
 
 
@@ -112,7 +112,7 @@ def test_both_clusters(command, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     said = " ".join(done.stdout.split())
-    assert "<pending>, for ever" in said
+    assert "<pending> forever" in said
     assert "ccm-from-scratch://" in said
     assert "10.244.0.0/24 via" in said
     assert "scheduled to with-" in said

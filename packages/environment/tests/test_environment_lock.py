@@ -211,5 +211,5 @@ def test_after_a_killed_run_of_tests_the_next_command_lets_nodes_take_pods_again
     assert calls(built) == ["cordon control"]
     said = []
     conformance_lock.heal(site, built, said.append)
-    assert (calls(built)[1:], said) == (["uncordon control"], ["• control: takes Pods again"])
+    assert (calls(built)[1:], said) == (["uncordon control"], ["• control: uncordoned"])
     conformance_lock.heal(site, built, pytest.fail)

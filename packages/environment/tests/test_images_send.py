@@ -134,7 +134,7 @@ def test_links_of_a_machine_are_not_followed(tmp_path):
     machines = [{"id": 7, "name": "hostile"}, {"id": 8, "name": "other"}, {"id": 9, "name": "diskless"}]
     refused = place(tmp_path, machines, lambda root: airgap.place(archive, replaced, root))
     assert [(name, answer.result) for name, answer in refused.items()] == [("hostile", Result.FAILED)]
-    assert "its disk does not take the image: " in refused["hostile"].said
+    assert "the image could not be written to its disk: " in refused["hostile"].said
     assert list(elsewhere.iterdir()) == []
     assert (other / FOLDER / archive.name).read_bytes() == b"one"
 

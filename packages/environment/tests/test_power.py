@@ -75,8 +75,8 @@ def test_servers_that_are_off(site):
     [
         ({"code": "locked"}, "the cloud answers 423, fault injected by the sandbox"),
         ({"code": "unavailable", "raw": True}, "the cloud answers 503, Service Unavailable"),
-        ({"drop": "before"}, "the cloud's answer can't be read"),
-        ({"truncated_body": True}, "the cloud's answer can't be read"),
+        ({"drop": "before"}, "the response of the cloud can't be decoded"),
+        ({"truncated_body": True}, "the response of the cloud can't be decoded"),
     ],
     ids=["refused", "a page", "cut", "half an answer"],
 )

@@ -149,7 +149,7 @@ def test_the_command_after_a_kill_restores_the_ccm(site, built):
     command = [sys.executable, "-c", KILLED, str(site.root), str(site.cache.parent)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == -9, done.stderr
-    assert "was killed; './dev up' brings the cluster's back" in takeover.why_no_pod(site)
+    assert "was killed; './dev up' starts the cluster's CCM again" in takeover.why_no_pod(site)
     assert scaled(built) == ["0"]
     said = []
     takeover.heal(site, built, said.append)
@@ -208,7 +208,7 @@ def test_restarts_after_changes(tmp_path, watch):
     assert [takeover.processes.identify(pid) for pid in started] == [None] * len(started)
     if watch:
         assert "was never closed" in said[0]
-        assert said[1:] == ["• a source has changed: restarting"]
+        assert said[1:] == ["• a source file has changed: restarting"]
     else:
         assert len(said) == 2
         assert "or --watch" in said[0]

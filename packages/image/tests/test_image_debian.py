@@ -30,7 +30,7 @@ def test_the_lowest_layer_has_what_configuring_would_have_made(a_package):
     assert tree["usr/bin/python3"] == Link("python3.13")
 
 
-def test_licences_and_the_list_of_packages_stay(a_package):
+def test_licenses_and_the_list_of_packages_stay(a_package):
     tree = debian.assemble([debian.unpack(a_package)])
     assert tree["var/lib/dpkg/status.d/sample"].content.startswith(b"Status:")
     assert tree["usr/share/doc/more/copyright"] == File(b"free")

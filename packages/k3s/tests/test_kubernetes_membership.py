@@ -116,9 +116,9 @@ def test_a_server_keeps_its_kind_of_datastore(tmp_path):
     assert alone.name("m1", joins=False, managed=False) == ""
     name = first.name("m1", joins=False, managed=True)
     assert name.startswith("m1-")
-    assert not first.initialised
+    assert not first.initialized
     started(first)
-    assert first.initialised
+    assert first.initialized
     assert first.name("m1", joins=False, managed=False) == name
     assert first.name("m1", joins=True, managed=False) == name
 
@@ -127,7 +127,7 @@ def test_data_of_a_single_server_is_not_kept_when_joining(tmp_path):
     store = Datastore(tmp_path / "etcd")
     started(store)
     assert store.name("m1", joins=True, managed=False)
-    assert not store.initialised
+    assert not store.initialized
     assert [path.name.startswith("etcd-old-") for path in tmp_path.iterdir() if path != store.folder] == [
         True
     ]
@@ -141,7 +141,7 @@ def test_a_removed_member_starts_with_new_data(tmp_path):
     assert store.name("m1", joins=True, managed=False) == name
     store.bury(f'{{"level":"warn","error":"{REMOVED}"}}')
     assert store.name("m1", joins=True, managed=False) != name
-    assert not store.initialised
+    assert not store.initialized
 
 
 def test_a_servers_node_names_its_member():

@@ -47,7 +47,7 @@ async def test_a_private_machine_uses_the_gateway_of_its_networks_route(world, b
         assert not await reaches(), "private addresses don't answer from outside"
         await jump.run(MASQUERADE, timeout=60, check=True)
         assert await reaches()
-        # neighbours are still neighbours
+        # neighbors are still neighbors
         assert " 1 received" in (await inside.run("ping -c1 -W2 10.0.0.2", timeout=60)).stdout
         await backend.put_network(world.network)
         assert not await reaches()

@@ -141,7 +141,7 @@ def test_alias_addresses_follow_their_member():
         ("10.0.0.8", "10.0.0.9"),
         PrivateInterface(1, "10.0.0.2", ("10.0.0.9",), "86:00:00:00:00:01"),
     )
-    assert topology.neighbour_lines(before, after) == [
+    assert topology.neighbor_lines(before, after) == [
         "neigh del 10.0.0.8 dev br0",
         "neigh replace 10.0.0.2 lladdr 86:00:00:00:00:01 dev br0 nud permanent",
         "neigh replace 10.0.0.9 lladdr 86:00:00:00:00:01 dev br0 nud permanent",

@@ -178,7 +178,7 @@ def _dead(folder: Path, cluster: ControlPlane) -> str:
 
 
 LABELLED = body("""
-    k.core.v1.ServiceAccount("a", metadata={"name": "labelled", **json.loads(os.environ.get("MORE", "{}")),
+    k.core.v1.ServiceAccount("a", metadata={"name": "labeled", **json.loads(os.environ.get("MORE", "{}")),
         "labels": json.loads(os.environ.get("LABELS", '{"a": "1", "b": "1"}'))}, opts=o)
 """)
 
@@ -189,7 +189,7 @@ def test_objects_removed_from_the_state_are_adopted_again(
     settings = '{"cluster_identifier": "1", "delete_unreachable": true, "upsert_existing_objects": true}'
     kube.up(LABELLED, PROVIDER=settings, LABELS="{}")
     kube.up(PROVIDER=settings)
-    path = "/api/v1/namespaces/default/serviceaccounts/labelled"
+    path = "/api/v1/namespaces/default/serviceaccounts/labeled"
     before = cluster.api().get(path)["metadata"]["uid"]
     _forget(kube, tmp_path, cluster, settings)
     assert "+ 1 created" in kube.up(PROVIDER=settings)
@@ -212,7 +212,7 @@ def test_a_fixed_field_manager_keeps_its_fields(kube: Lab, tmp_path: Path, clust
     kube.up(LABELLED, PROVIDER=settings)
     named = '{"annotations": {"pulumi.com/patchFieldManager": "me"}}'
     kube.up(PROVIDER=settings, MORE=named)
-    path = "/api/v1/namespaces/default/serviceaccounts/labelled"
+    path = "/api/v1/namespaces/default/serviceaccounts/labeled"
     assert {one["manager"] for one in cluster.api().get(path)["metadata"]["managedFields"]} == {"me"}
     assert kube.resources()["a"]["outputs"]["__fieldManager"] == "me"
 

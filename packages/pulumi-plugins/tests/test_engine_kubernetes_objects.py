@@ -199,7 +199,7 @@ def workload(kind: str, spec: Any = None, **status: Any) -> dict[str, Any]:
     [
         (workload("Deployment", updatedReplicas=1, availableReplicas=1, replicas=1), None),
         (workload("Deployment", {"replicas": 2}, updatedReplicas=2, availableReplicas=1), "1 of 2 Pods"),
-        (workload("Deployment", observedGeneration=1), "to be seen by its controller"),
+        (workload("Deployment", observedGeneration=1), "'s controller"),
         (workload("Deployment", updatedReplicas=1, availableReplicas=1, replicas=2), "1 of 1 Pods"),
         (workload("Deployment", {"replicas": 0}), None),
         (workload("DaemonSet", desiredNumberScheduled=2, updatedNumberScheduled=2, numberAvailable=2), None),

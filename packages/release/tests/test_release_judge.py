@@ -72,4 +72,4 @@ def test_a_tag_is_of_a_commit(clone: Path) -> None:
     (clone / "new").write_text("x")
     with pytest.raises(ReleaseError, match="but here is more: new"):
         judge(wish(clone, "v1.2.3", uncommitted=True))
-    assert judge(wish(clone, uncommitted=True)).origin.endswith(" and changes that were not committed")
+    assert judge(wish(clone, uncommitted=True)).origin.endswith(" and uncommitted changes")

@@ -71,7 +71,7 @@ def test_a_copied_label_that_was_taken_away_by_hand_comes_back() -> None:
     assert changes.skipped == {}
 
 
-def test_after_the_initialisation_only_the_followed_labels_are_kept_true() -> None:
+def test_after_the_initialization_only_the_followed_labels_are_kept_true() -> None:
     whole = replace(machine(provided="cloud", team="blue"), followed_labels=frozenset({"provided", "absent"}))
     assert followed(whole) == replace(whole, type="", zone="", region="", labels={"provided": "cloud"})
 

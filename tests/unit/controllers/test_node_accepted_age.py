@@ -1,4 +1,4 @@
-"""How fresh the cloud's answer must be when a Node is initialised: one list serves all that come together."""
+"""How fresh the cloud's answer must be when a Node is initialized: one list serves all that come together."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_copy_that_lags_behind_does_not_start_it_all_again(cluster: Clus
     assert cluster.events.reasons() == ["Synced"]
 
 
-async def test_a_node_that_is_tainted_once_more_is_initialised_once_more(cluster: Cluster) -> None:
+async def test_a_node_that_is_tainted_once_more_is_initialized_once_more(cluster: Cluster) -> None:
     instances = Remembering()
     instances.add(instance("a"))
     made = controller(cluster, instances)

@@ -103,7 +103,7 @@ BETA, GA = "failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zon
         ({"provider_id": "fake://1"}, 0),
         ({"addresses": ((INTERNAL, "192.168.1.1"),)}, 1),
     ],
-    ids=["another cloud's", "another cloud's labels", "initialised", "no cloud's"],
+    ids=["another cloud's", "another cloud's labels", "initialized", "no cloud's"],
 )
 async def test_nodes_that_are_left_alone(cluster: Cluster, node: dict[str, Any], calls: int) -> None:
     await cluster.add_node("a", **node)

@@ -76,7 +76,7 @@ def test_a_condition_that_stands_there_twice_counts_once() -> None:
         ("a=" + "x" * 64, f"'{'x' * 64}' isn't a value of a label"),
         ("a in (", "'' isn't a value of a label"),
         ("a in ((b))", "'(' isn't a value of a label"),
-        ("a in ()", "there is nothing in the parentheses"),
+        ("a in ()", "the parentheses are empty"),
         ("a>", "'' isn't a whole number"),
         ("a>b", "'b' isn't a whole number"),
         ("a<b", "'b' isn't a whole number"),

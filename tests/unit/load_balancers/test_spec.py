@@ -356,7 +356,7 @@ class TestWithoutEffect:
             ("zzz", "there is no such annotation"),
             ("x" * 81, "there is no such annotation"),
             ("location" + "x" * 72, "there is no such annotation"),
-            ("port.80.location", "applies only to the whole load balancer: write ~location"),
+            ("port.80.location", "applies to the whole load balancer: write ~location"),
             ("port.80.protocl", "there is no such annotation; did you mean ~port.80.protocol?"),
             ("port.81.protocl", "there is no such annotation; did you mean ~port.81.protocol?"),
             ("port.81.protocol", "the Service has no port 81, it has 80, 443"),
@@ -365,7 +365,7 @@ class TestWithoutEffect:
                 "port.123456789012345678901.protocol",
                 "the Service has no port 12345678901234567890, it has 80, 443",
             ),
-            ("port.x.location", "applies only to the whole load balancer: write ~location"),
+            ("port.x.location", "applies to the whole load balancer: write ~location"),
             ("port.x.protocl", "there is no such annotation; did you mean ~port.x.protocol?"),
         ],
     )
@@ -415,7 +415,7 @@ class TestUnsupported:
         ("ports", "why"),
         [
             (("53/UDP", "80"), "these ports are left out: 53/UDP"),
-            (("53/UDP", "54/SCTP"), "there is none for these ports: 53/UDP, 54/SCTP"),
+            (("53/UDP", "54/SCTP"), "it has no certificate for these ports: 53/UDP, 54/SCTP"),
         ],
     )
     def test_other_protocols(self, ports: tuple[str, ...], why: str) -> None:

@@ -172,22 +172,22 @@ def test_names_of_namespaces_are_checked() -> None:
 async def test_a_node_may_not_point_at_any_server_of_the_project(site: BalancerSite) -> None:
     """Provider ID and addresses are what a kubelet writes."""
     [real] = await site.add_nodes("n1")
-    await site.add_nodes("vpn", "Mixed", "labelled")
-    vpn, mixed, labelled = site.nodes[1:]
-    await site.sky.call("PUT", f"/servers/{number(labelled)}", {"labels": {"ccm-from-scratch/node": "other"}})
+    await site.add_nodes("vpn", "Mixed", "labeled")
+    vpn, mixed, labeled = site.nodes[1:]
+    await site.sky.call("PUT", f"/servers/{number(labeled)}", {"labels": {"ccm-from-scratch/node": "other"}})
     nodes = [
         real,
         NodeView("invented", vpn.provider_id),
         NodeView("mixed", mixed.provider_id),
-        labelled,
-        NodeView("other", labelled.provider_id),
+        labeled,
+        NodeView("other", labeled.provider_id),
     ]
     service = view()
     result = await site.ensure(service, nodes)
     balancer = await site.one()
-    assert set(targets(balancer)) == {number(real), number(mixed), number(labelled)}
+    assert set(targets(balancer)) == {number(real), number(mixed), number(labeled)}
     [told] = [notice.message for notice in result.notices if notice.reason == "ServerOfAnotherNode"]
-    assert told.endswith(": invented, labelled")
+    assert told.endswith(": invented, labeled")
     await site.act(balancer["id"], "add_target", type="server", server={"id": number(vpn)})
     await site.restart()
     await site.ensure(service, nodes)

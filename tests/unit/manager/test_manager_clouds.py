@@ -29,7 +29,7 @@ def test_table_repeats_the_entry_points():
 
 def test_unknown_cloud():
     with pytest.raises(
-        ConfigurationError, match='unknown cloud provider "moon"; known are ccm-from-scratch, hcloud'
+        ConfigurationError, match='unknown cloud provider "moon"; allowed: ccm-from-scratch, hcloud'
     ):
         _open("moon")
 
@@ -50,7 +50,7 @@ def test_installed_cloud(monkeypatch):
 def test_a_programs_own_cloud_takes_precedence():
     own = {"hcloud": open_fake}
     assert clouds.open_cloud("hcloud", {"FAKE_NAME": "x"}, CollectorRegistry(), own).name == "hcloud x"
-    with pytest.raises(ConfigurationError, match=r"known are .*moon.*, sample"):
+    with pytest.raises(ConfigurationError, match=r"allowed: .*moon.*, sample"):
         clouds.open_cloud("mars", {}, CollectorRegistry(), {"moon": open_fake})
 
 

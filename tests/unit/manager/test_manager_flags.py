@@ -132,7 +132,7 @@ def test_values(arguments, name, value):
         (["--cluster-name"], "--cluster-name: needs a value"),
         (["--leader-elect=maybe"], "--leader-elect: 'maybe' is neither true nor false"),
         (["--secure-port=many"], "--secure-port: 'many' isn't a whole number"),
-        (["--secure-port=4294967296"], "--secure-port: 4294967296 does not fit into 32 bits"),
+        (["--secure-port=4294967296"], "--secure-port: 4294967296 doesn't fit in 32 bits"),
         (["--kube-api-qps=fast"], "--kube-api-qps: 'fast' isn't a number"),
         (["--node-monitor-period=5"], "--node-monitor-period: '5' isn't a duration"),
         (["--tls-curve-preferences=a"], "--tls-curve-preferences: 'a' isn't a whole number"),
@@ -257,7 +257,7 @@ def test_names_and_aliases():
 @pytest.mark.parametrize(
     ("given", "wanted"), [([], 10), (["--concurrent-node-syncs=1"], 1), (["--concurrent-node-syncs=3"], 3)]
 )
-def test_ten_nodes_are_initialised_at_once_by_default(given: list[str], wanted: int) -> None:
+def test_ten_nodes_are_initialized_at_once_by_default(given: list[str], wanted: int) -> None:
     assert Options(parse_flags(FLAGS, given)).node_syncs == wanted
 
 

@@ -104,7 +104,7 @@ def _builder(name: str, log: list[str]):
     return lambda _shop: Stub(name, log)
 
 
-async def test_nodes_are_initialised(server, cloud):
+async def test_nodes_are_initialized(server, cloud):
     server.put("/api/v1/nodes", NODE)
     cloud.instances.add(Instance("fake://1", "n1"))
     run = Run(server, cloud)
@@ -260,7 +260,7 @@ async def test_work_that_does_not_end_shows(server, cloud):
     assert run.health.answer("readyz", verbose=False) == (200, "ok")
     await asyncio.sleep(200)
     assert run.health.answer("readyz", verbose=False)[0] == 500
-    assert "a key is processed without end in queue Nodes for" in (
+    assert "the reconcile of a key doesn't end in queue Nodes for" in (
         run.health.results("readyz")["queues"] or ""
     )
     assert run.health.answer("livez", verbose=False) == (200, "ok")

@@ -160,7 +160,7 @@ def node(
     provider_id: str | None = None,
     **metadata: Any,
 ) -> dict[str, Any]:
-    """A Node that was initialised."""
+    """A Node that was initialized."""
     spec: dict[str, Any] = {"providerID": f"fake://{name}" if provider_id is None else provider_id}
     if taints:
         spec["taints"] = [{"key": key, "effect": "NoSchedule"} for key in taints]

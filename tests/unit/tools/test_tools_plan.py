@@ -141,7 +141,7 @@ async def test_a_node_whose_machine_is_off_or_on_again(
 
 
 @pytest.mark.parametrize("flags", [(), ("--refresh-node-labels",)])
-async def test_labels_that_an_initialised_node_keeps(flags: tuple[str, ...]) -> None:
+async def test_labels_that_an_initialized_node_keeps(flags: tuple[str, ...]) -> None:
     site = Site(*flags)
     site.cloud.instances.add(Instance("fake://1", "a", zone="b"))
     site.put_node("a", "fake://1", ready=True, labels={ZONE: "by-hand"})
@@ -208,7 +208,9 @@ class Comparing(FakeLoadBalancers):
 async def test_what_another_would_make_of_it(site: Site) -> None:
     site.put_services("web", "plain")
     site.put_services("inner", type="ClusterIP")
-    with pytest.raises(ConfigurationError, match="'official' is not known to this cloud; known: none"):
+    with pytest.raises(
+        ConfigurationError, match=("'official' is not supported by this cloud; supported: none")
+    ):
         await compare("", site.context, "official")
     site.cloud.load_balancers = Comparing(site.cloud.script)
     found = await compare("", site.context, "official")

@@ -132,7 +132,7 @@ class Inventory:
         elif used_by(service, (there,)):
             raise unavailable(f"GET {PATH}", f"load balancer {number} is missing in the list, but exists")
         else:
-            text = f"load balancer {number} was this Service's and lost its labels; adopt or delete it"
+            text = f"load balancer {number} belonged to this Service and lost its labels; adopt or delete it"
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
 
     async def to_release(self, service: ServiceView) -> tuple[list[LoadBalancer], list[Notice]]:
@@ -152,7 +152,8 @@ class Inventory:
         other = None if found else await self._former(service)
         if other is not None and not (found := used_by(service, (other,))):
             text = (
-                f"load balancer {other.name} ({other.id}) was this Service's and lost its labels, so it "
+                f"load balancer {other.name} ({other.id}) belonged to this Service and lost "
+                "its labels, so it "
                 "stays; delete it if you don't need it"
             )
             return [], [Notice("LoadBalancerReleased", text)]
@@ -196,7 +197,8 @@ class Inventory:
         )
         if all_gone and not known:
             text = (
-                f"all {len(seen)} load balancers are gone at once: the token probably belongs to another "
+                f"all {len(seen)} load balancers disappeared at the same time: the token "
+                "probably belongs to another "
                 "project, so nothing is created or deleted. If they were deleted on purpose, restart the "
                 f"cloud-controller-manager, or run it with {MASS_DELETION_BREAKER_OFF}"
             )

@@ -171,7 +171,7 @@ def _refused(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[tuple[
     if ip and not any(_contains(subnet, ip) for subnet in subnets):
         yield name, f"{name}: {ip!r} isn't in a subnet of the network ({known})"
     elif ip and ip_range and not _contains(ip_range, ip):
-        yield name, f"{name}: {ip!r} is not in {ip_range}, where it is to be"
+        yield name, f"{name}: {ip!r} is not in {ip_range}, which was requested"
     elif ip in observed.addresses.taken:
         yield name, f"{name}: {ip!r} belongs to {observed.addresses.taken[ip]}"
 

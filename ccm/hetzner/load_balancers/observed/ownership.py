@@ -164,7 +164,7 @@ def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: Clu
     if owner and owner != service.uid:
         raise NotOurLoadBalancer(
             f"{PREFIX}adopt: load balancer {balancer.name!r} ({balancer.id}) belongs to the Service with UID "
-            f"{owner}; remove its label {SERVICE_UID} if that Service does not exist any more"
+            f"{owner}; remove its label {SERVICE_UID} if that Service no longer exists"
         )
     return balancer
 

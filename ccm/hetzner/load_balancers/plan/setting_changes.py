@@ -109,7 +109,7 @@ def change_labels(
     kept = {key: actual.labels[key] for key in keys if key in actual.labels and key not in desired.labels}
     first = list(_identity(desired, actual, {**desired.labels, **kept}, keys_of(resets)))
     last = update_labels(
-        "old labels", "remove labels that are not needed any more", desired.labels, keys_of(going)
+        "old labels", "remove labels that are no longer needed", desired.labels, keys_of(going)
     )
     return first, [last] if kept else []
 

@@ -238,7 +238,8 @@ _WHOLE = (
     Key(
         "node-selector",
         SELECTOR,
-        "Nodes that get traffic; default: all. Follows the nodes' labels. A kubelet can set any label on its "
+        "Nodes that get traffic; default: all. Updated when the nodes' labels change. A "
+        "kubelet can set any label on its "
         "Node, except those with the prefix `node-restriction.kubernetes.io/`. No effect with `share`.",
     ),
     Key("ipv4", ANY, "Accepted for compatibility with the official CCM; no effect.", inert=True),

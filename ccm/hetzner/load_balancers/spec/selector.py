@@ -138,7 +138,7 @@ def _values(tokens: _Tokens) -> frozenset[str]:
     """Values between parentheses; an empty place between commas is the empty value."""
     tokens.expect("(")
     if tokens.next == ")":
-        raise ValueError("there is nothing in the parentheses")
+        raise ValueError("the parentheses are empty")
     found: set[str] = set()
     while True:
         found.add("" if tokens.next in {",", ")"} else tokens.word(_is_value, "value"))

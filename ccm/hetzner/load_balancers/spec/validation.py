@@ -81,7 +81,7 @@ def _not_of_a_port(key: str) -> str:
     """Why a key can't be given for a port alone; empty = it can."""
     if key in PORT_KEYS:
         return ""
-    return f"applies only to the whole load balancer: write {PREFIX}{key}" if key in KEYS else _NO_SUCH
+    return f"applies to the whole load balancer: write {PREFIX}{key}" if key in KEYS else _NO_SUCH
 
 
 def _similar(key: str) -> str:
@@ -136,7 +136,7 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
         why = (
             "these ports are left out"
             if len(others) < len(service.ports)
-            else "there is none for these ports"
+            else "it has no certificate for these ports"
         )
         text = f"Hetzner load balancers support only TCP; {why}: {out}"
         notices.append(Notice("UnsupportedProtocolConfigured", text))

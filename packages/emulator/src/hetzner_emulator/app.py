@@ -30,7 +30,7 @@ async def in_one_form(request: web.Request, handler: Handler) -> web.StreamRespo
     try:
         return await handler(request)
     except web.HTTPNotFound:
-        text = f"nothing is here: the API is below {PREFIX}, the console at {console.PATH}"
+        text = f"not found: the API is below {PREFIX}, the console at {console.PATH}"
         return refusal(ApiError("not_found", text))
     except web.HTTPMethodNotAllowed:
         return refusal(ApiError("method_not_allowed", "the request method is not allowed"))

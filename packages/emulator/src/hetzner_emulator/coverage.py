@@ -14,31 +14,33 @@ from hetzner_emulator.resources.storage_boxes.routes import REFUSED
 
 DEFAULT = Path("docs/reference/sandbox-api-coverage.md")
 NOT_EMULATED = {
-    "GET /datacenters*": "removed by Hetzner in October 2026: answers 410, as there",
+    "GET /datacenters*": "removed by Hetzner in October 2026; returns 410, as Hetzner does",
     **{name: f"{reason}: answers 501" for name, reason in REFUSED.items()},
-    "* /storage_boxes*": f"{REFUSED['* /storage_boxes*']}: their list is empty, all else answers 501",
+    "* /storage_boxes*": (
+        f"{REFUSED['* /storage_boxes*']}: the list is empty, and all other operations return 501"
+    ),
 }
 """Globs of unsupported operations, with the reason."""
 
-_AVERAGES = "averages between requests for metrics; zero where servers are records"
+_AVERAGES = "averages between requests for metrics; zero if servers are records"
 PARTLY = {
-    "POST /servers": "a machine has the host's architecture, even for an ARM server type",
+    "POST /servers": "a machine has the architecture of the host, also for ARM server types",
     "GET /servers/{id}/metrics": _AVERAGES,
     "GET /load_balancers/{id}/metrics": _AVERAGES,
     "POST /servers/{id}/actions/enable_backup": "backups are created only by `create_image`",
     "POST /servers/{id}/actions/create_image": "a running machine is paused while its disk is copied",
     "POST /servers/{id}/actions/change_type": "the disk of a machine is the host's, whatever its size",
     "POST /servers/{id}/actions/attach_iso": "a record; machines have no drive",
-    "POST /servers/{id}/actions/reset_password": "answers a password that no machine accepts",
+    "POST /servers/{id}/actions/reset_password": "returns a password that no machine accepts",
     "POST /servers/{id}/actions/enable_rescue": "a record that never expires; machines start from disk",
-    "POST /servers/{id}/actions/request_console": "answers an address where nothing listens",
+    "POST /servers/{id}/actions/request_console": "returns an address where nothing listens",
     "POST /firewalls": "rules apply to machines, not to records",
     "POST /zones": (
         "a record that no name server serves; any domain is accepted: those of others, subdomains and "
         "unknown top-level domains, too, since the list of public suffixes changes every week"
     ),
-    "POST /volumes": "a device of machines if the host has loop devices and cgroup v2",
-    "POST /volumes/{id}/actions/detach": "refused while it is mounted other than by automount",
+    "POST /volumes": "a device of machines, where the host has loop devices and cgroups of version 2",
+    "POST /volumes/{id}/actions/detach": "rejected while the volume is mounted, except by automount",
     "POST /certificates": "managed ones are self-signed; names below .invalid fail",
 }
 """Operations that do less than at Hetzner."""

@@ -36,7 +36,7 @@ class Api:
             with error:
                 what = f"the cloud answers {error.code}, {_reported(error)}"
         except (OSError, http.client.HTTPException, ValueError) as error:
-            what = f"the cloud's answer can't be read ({error})"
+            what = f"the response of the cloud can't be decoded ({error})"
         raise CloudError(f"{method} {path}", what)
 
     def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:

@@ -26,12 +26,12 @@ TOOLCHAINS: Mapping[str, tuple[Component, ...]] = {MACHINES: COMPONENTS, HOLLOW:
 """What to build for each kind. Hollow nodes run no containers, so they need only the control plane."""
 
 _LINUX_ELSEWHERE = (
-    "servers need a Linux kernel, and this is {system}. Here runs the emulated API alone ('./dev serve "
+    "servers need a Linux kernel, and this is {system}. You can run the emulated API alone ('./dev serve "
     "--backend records') and the program against Hetzner Cloud ('pulumi up -s hetzner'). For the whole "
-    "environment: a virtual machine with Debian or Ubuntu, and there './dev up' as root"
+    "environment, use a virtual machine with Debian or Ubuntu, and run './dev up' there as root"
 )
 _REMEDIES = {
-    "root": "for machines, run it as root: sudo ./dev up",
+    "root": "for machines, run: sudo ./dev up",
     "wsl": "in WSL2, machines need root and a clone on Linux's own disk: below ~, not below /mnt",
     "packages": "for machines: {command}",
 }
@@ -148,4 +148,4 @@ def _against_machines(host: Host) -> str:
 def refuse_internet(kind: str, internet: bool) -> None:  # noqa: FBT001 - as it was asked for
     """Refuse ``--internet`` without machines."""
     if internet and kind != MACHINES:
-        raise SandboxError("--internet: needs machines, and servers are records here; remove the option")
+        raise SandboxError("--internet: requires machines, but servers are records here; omit it")

@@ -99,7 +99,7 @@ def deployment(site: Site, toolchain: Toolchain) -> dict[str, Any]:
         site, toolchain, "deployments", "--namespace=kube-system", f"--field-selector=metadata.name={CCM}"
     )
     if not found:
-        raise SandboxError(f"the cluster has no deployment/{CCM} in kube-system; './dev up' makes it")
+        raise SandboxError(f"the cluster has no deployment/{CCM} in kube-system; './dev up' creates it")
     return found[0]
 
 
@@ -111,7 +111,7 @@ def ccm_pods(site: Site, toolchain: Toolchain) -> list[dict[str, Any]]:
 def await_nodes(
     site: Site, toolchain: Toolchain, seconds: float, progress: Callable[[str], None]
 ) -> list[NodeState]:
-    """Wait until every node is Ready and initialised."""
+    """Wait until every node is Ready and initialized."""
     deadline = time.monotonic() + seconds
     while True:
         nodes = [node_state(node) for node in get(site, toolchain, "nodes")]
@@ -125,8 +125,8 @@ def await_nodes(
                 for n in waiting
             )
             raise SandboxError(
-                f"after {seconds:.0f} s: {lacking or 'no node has joined'}. What its server says: './dev ssh "
-                "NAME journalctl -u k3s -u k3s-agent -n 50'; what the CCM says: './dev logs'"
+                f"after {seconds:.0f} s: {lacking or 'no node has joined'}. Logs of its server: './dev ssh "
+                "NAME journalctl -u k3s -u k3s-agent -n 50'; logs of the CCM: './dev logs'"
             )
         progress(", ".join(n.name for n in waiting) or "no node yet")
         time.sleep(POLL_SECONDS)

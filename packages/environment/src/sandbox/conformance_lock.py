@@ -26,7 +26,7 @@ def alone(clone: Clone) -> Iterator[int]:
     """Run tests as the only one. Yields the lock's descriptor, for programs that outlive us."""
     with _lock(clone) as lock:
         if lock is None:
-            raise SandboxError("Kubernetes' tests run in this cluster already; wait for them")
+            raise SandboxError("Kubernetes' tests are already running in this cluster; wait until they end")
         yield lock
 
 
@@ -71,7 +71,7 @@ def undo(site: Site, built: Toolchain, say: Callable[[str], None]) -> None:
     there = {node["metadata"]["name"] for node in nodes if node["spec"].get("unschedulable")}
     if names := sorted(wanted & there):
         cluster.ask(site, built, ["uncordon", *names], "kubectl uncordon")
-        say(f"• {', '.join(names)}: takes Pods again")
+        say(f"• {', '.join(names)}: uncordoned")
     _record(site).unlink()
 
 

@@ -105,7 +105,7 @@ def only_one(site: Site) -> Iterator[None]:
     """Hold the clone's lock while serving: a process that is only starting has no record and no port yet."""
     with _lock(site).open("w") as lock:
         if not until(lambda: _try_lock(lock.fileno()), LOCK_SECONDS):  # find() holds the lock for a moment
-            raise SandboxError("the sandbox of this clone is just being started; try again")
+            raise SandboxError("the sandbox of this clone is starting; try again")
         forget(site)  # of a process that was killed
         yield
 
@@ -129,7 +129,7 @@ def require(site: Site) -> Running:
     """The running process."""
     running = find(site)
     if running is None:
-        raise SandboxError("the sandbox of this clone does not run; start it with './dev up'")
+        raise SandboxError("the sandbox of this clone isn't running; start it with './dev up'")
     if health(site) is None:
         raise SandboxError(
             f"the sandbox (process {running.pid}) does not answer; see {site.log}. End it with "
@@ -159,13 +159,13 @@ def start(
     """
     running = find(site)
     if running and internet and not running.internet:
-        progress(f"process {running.pid} ends: another one lets machines out")
+        progress(f"process {running.pid} ends: another one gives machines Internet access")
         actions, k3s = running.actions, Path(running.k3s) if running.k3s else None
         stop(site)
     elif running:
         if backend not in ("auto", running.backend):
             raise SandboxError(
-                f"the sandbox of this clone runs already (process {running.pid}), with --backend "
+                f"the sandbox of this clone is already running (process {running.pid}), with --backend "
                 f"{running.backend} in place of {backend}; end it first"
             )
         return require(site)
@@ -205,7 +205,7 @@ def stop(site: Site) -> bool:
 
 def kill(site: Site) -> None:
     """End the process at once; what it has made is left for the caller to remove."""
-    _end(site, signal.SIGKILL, f"was killed, and {_lock(site)} is still held; type the command again")
+    _end(site, signal.SIGKILL, f"was killed, and {_lock(site)} is still held; repeat the command")
 
 
 def _end(site: Site, number: int, complaint: str) -> bool:
@@ -223,7 +223,7 @@ def _begun(site: Site) -> Running | None:
     if not until(lambda: find(site) or not _is_locked(_lock(site)), START_SECONDS):
         raise SandboxError(
             f"a sandbox of this clone is being started and does not answer after {START_SECONDS} s; end "
-            f"the process that holds {_lock(site)}, and type the command again"
+            f"the process that holds {_lock(site)}, and repeat the command"
         )
     return find(site)
 
@@ -232,7 +232,7 @@ def _signal(running: Running, number: int) -> None:
     """Signal this very process."""
     if not processes.alive(running.process):
         raise SandboxError(
-            f"the sandbox of this clone runs where this command can't see it (process {running.pid}, port "
+            f"the sandbox of this clone runs where this command can't reach it (process {running.pid}, port "
             f"{running.port}), as in a container; end it there"
         )
     os.kill(running.pid, number)

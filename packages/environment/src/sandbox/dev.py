@@ -55,7 +55,7 @@ def place(name: str, root: Path) -> Clone:
         os.environ.update(past_proxies(os.environ))
         return clone
     if not _is(module, "CLAIMS") and not has_claim(clone):
-        raise SandboxError("the sandbox of this clone does not run; start it with './dev up'")
+        raise SandboxError("the sandbox of this clone isn't running; start it with './dev up'")
     site = open_site(root, os.environ, host.used_ranges, host.port_is_free)
     os.environ.update(past_proxies(os.environ, site.public_range))
     return site if _is(module, "STARTS") else daemon.located(site)

@@ -114,7 +114,7 @@ def findings(facts: Facts, wanted: Wanted) -> list[Finding]:
 def _instances(facts: Facts, needed: int) -> Finding:
     what = "inotify instances"
     if facts.instances_free >= needed:
-        return Finding("ok", what, f"{needed} more are needed and free, of {facts.instances_allowed}")
+        return Finding("ok", what, f"{needed} more are needed and available, of {facts.instances_allowed}")
     found = f"{needed} more are needed, {facts.instances_free} of {facts.instances_allowed} are free"
     return Finding("stop", what, found, capacity.remedy(facts.instances_allowed, needed))
 
@@ -143,7 +143,7 @@ def _spaces(spaces: Sequence[Space]) -> list[Finding]:
         folders = " and ".join(str(space.folder) for space in shared)
         free, needed = min(space.free for space in shared), sum(space.needed for space in shared)
         text = f"{_size(needed)} more are needed, {_size(free)} are free on the disk of {folders}"
-        remedy = f"make {_size(needed - free)} free there; XDG_CACHE_HOME moves the cache"
+        remedy = f"free {_size(needed - free)} there; XDG_CACHE_HOME moves the cache"
         enough = free >= needed
         found.append(Finding("ok" if enough else "stop", "disk", text, "" if enough else remedy))
     return found
@@ -166,7 +166,7 @@ def refuse(found: Sequence[Finding]) -> None:
     if stops:
         lines = [f"{finding.what}: {finding.found} → {finding.remedy}" for finding in stops]
         raise MissingRequirement(
-            "\n  ".join(["the limits of this host don't allow it; nothing was made:", *lines])
+            "\n  ".join(["the limits of this host are too low; nothing was created:", *lines])
         )
 
 

@@ -73,7 +73,9 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
     _refuse_beside_others(locks, stack)
     states.repair()
     for lock in locks:
-        steps.note(f"• the stack '{stack}' was left locked by {lock.holder}, which has ended: pulumi cancel")
+        steps.note(
+            f"• the stack '{stack}' is locked by {lock.holder}, which has ended; running pulumi cancel"
+        )
     if locks:
         _ask(site, variables, ["cancel", "--stack", stack, "--yes"])
     if states.was_interrupted(stack):
@@ -85,7 +87,7 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
         except ProviderError as error:
             raise SandboxError(str(error)) from error
         for name in deleted:
-            steps.note(f"• a run was killed while it created '{name}': its incomplete object is deleted")
+            steps.note(f"• a run was killed while it created '{name}': deleting it")
         # an import drops the notes of what was begun, which would stay for good
         _ask(site, variables, ["stack", "import", "--stack", stack], exported)
 
@@ -98,8 +100,10 @@ def refuse_to_lose(site: Site) -> None:
     for name in (name for name, count in kept.items() if count):
         raise SandboxError(
             f"the stack '{name}' has {kept[name]} resources, and its state is in "
-            f"{states.folder}, which this would remove; 'pulumi destroy --stack {name}' first, or "
-            f"take it elsewhere: 'pulumi stack export --stack {name} --show-secrets --file FILE', then "
+            f"{states.folder}, which this command would remove. Run 'pulumi destroy --stack "
+            f"{name}' first, or "
+            f"move it to another backend: 'pulumi stack export --stack {name} --show-secrets "
+            "--file FILE', then "
             f"'pulumi stack rm --force --stack {name}'"
         )
 

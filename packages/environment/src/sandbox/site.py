@@ -150,7 +150,7 @@ def choose(
 def _way_out(others: Iterable[Claim]) -> str:
     clones = ", ".join(sorted(other.root for other in others)) or "none"
     return (
-        f"run './dev down' in a clone that you no longer need ({clones}); where one was removed without it, "
+        f"run './dev down' in a clone that you no longer need ({clones}); if you removed a clone without it, "
         "delete its entry in sites.json in the cache"
     )
 
@@ -183,7 +183,7 @@ def _kept_files(cache: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SandboxError(
-            f"the sandbox can't keep its files: {error}; it writes into the clone and into the cache "
+            f"the sandbox can't keep its files: {error}; it writes to the clone and to the cache "
             f"({cache}; XDG_CACHE_HOME moves it)"
         ) from error
 

@@ -16,7 +16,7 @@ from sandbox.errors import SandboxError
 
 _TYPES = {"integer": int, "boolean": bool, "array": list, "object": dict}
 _ROUNDS = 1_000_000  # of Pulumi's passphrase secrets provider
-_CHECK = b"pulumi"  # what a salt line carries encrypted, to recognise a wrong passphrase
+_CHECK = b"pulumi"  # what a salt line carries encrypted, to recognize a wrong passphrase
 _SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 

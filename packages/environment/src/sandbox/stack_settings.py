@@ -51,8 +51,9 @@ def ensure(site: Site, stack: str) -> None:
     if salt and is_new and not opens(passphrase(site), salt):
         if has_sealed(config):
             raise SandboxError(
-                f"{path}: its secrets were encrypted with another passphrase than this clone's, which went "
-                "with './dev down'; take them out of the file, or delete it: './dev up' makes a new one"
+                f"{path}: its secrets were encrypted with another passphrase than this clone's, "
+                "which './dev down' deleted; remove them from the file, or delete it: './dev "
+                "up' creates a new one"
             )
         del wanted["encryptionsalt"]
     if wanted != settings:

@@ -46,7 +46,7 @@ def why_no_pod(clone: Clone) -> str:
         if not mine:
             return "'./dev run' runs the CCM, and prints its log in its own terminal"
     if active(clone):
-        return "no CCM runs: a './dev run' was killed; './dev up' brings the cluster's back"
+        return "no CCM runs: a './dev run' was killed; './dev up' starts the cluster's CCM again"
     return ""
 
 
@@ -107,7 +107,7 @@ def alone(clone: Clone) -> Iterator[None]:
         # Only at the beginning: './dev up' may make a worker more meanwhile.
         with environment_lock.needing(clone, "run"):
             if not held.enter_context(idle(clone)):
-                raise SandboxError("'./dev run' runs already in this clone; end it in its terminal")
+                raise SandboxError("'./dev run' is already running in this clone; end it in its terminal")
         yield
 
 

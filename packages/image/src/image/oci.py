@@ -162,7 +162,7 @@ def read_layout(source: IO[bytes]) -> dict[str, Image]:
         entries = json.loads(files["index.json"])["manifests"]
         return {entry["annotations"][CONTAINERD_NAME]: _image(entry, files) for entry in entries}
     except (tarfile.TarError, LookupError, TypeError, ValueError) as error:
-        raise LayoutError(f"no OCI layout of images, or not whole: {error!r}") from error
+        raise LayoutError(f"no OCI layout of images, or incomplete: {error!r}") from error
 
 
 def labels_of(image: Image) -> dict[str, str]:

@@ -105,7 +105,7 @@ def is_kept(path: str) -> bool:
     if path.startswith(f"{STDLIB}/"):
         return not _is_left_out_of_python(parts[3:])
     if parts[:2] == ["usr", "share"]:
-        return _is_licence(parts[2:])
+        return _is_license(parts[2:])
     if len(parts) > 3 and parts[3] in {"gconv", "audit", "ossl-modules", "engines-3"}:  # of C libraries
         return False
     return not any(path == folder or path.startswith(f"{folder}/") for folder in _FOLDERS_LEFT_OUT)
@@ -117,7 +117,7 @@ def _is_left_out_of_python(parts: list[str]) -> bool:
     return parts[0] in _MODULES_LEFT_OUT or "__pycache__" in parts
 
 
-def _is_licence(parts: list[str]) -> bool:
+def _is_license(parts: list[str]) -> bool:
     """Packages of one source may have a link to the documentation of one of them."""
     return parts[0] == "common-licenses" or (
         parts[0] == "doc" and (len(parts) == 2 or parts[-1] == "copyright")

@@ -154,7 +154,7 @@ def _suites(mirror: Mirror, verify: Verify, now: datetime) -> Iterator[tuple[str
             raise MirrorError(f"no archive of {', '.join(mirror.roots)} has {suite}")
         release = Release(verify(signed))
         if release.get("Codename") != suite:  # else a mirror could give old or coming packages for these
-            raise SignatureError(f"what the mirror has as {suite} is Debian's {release.get('Codename')}")
+            raise SignatureError(f"the mirror's {suite} is Debian's {release.get('Codename')}")
         _check_time(suite, release, now)
         yield suite, release
 

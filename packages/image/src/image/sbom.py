@@ -83,8 +83,8 @@ def _python(site: Tree) -> Iterable[dict[str, Any]]:
         if path.endswith(".dist-info/METADATA") and path.count("/") == 1 and isinstance(entry, File):
             fields = Parser().parsestr(entry.content.decode(), headersonly=True)
             name, version = fields["Name"], fields["Version"]
-            licence = fields["License-Expression"]
-            found = {"licenses": [{"expression": licence}]} if licence else {}
+            found_license = fields["License-Expression"]
+            found = {"licenses": [{"expression": found_license}]} if found_license else {}
             yield _component(name, version, PackageURL("pypi", None, name, version).to_string()) | found
 
 

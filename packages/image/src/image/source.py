@@ -33,7 +33,7 @@ class Project:
     name: str
     version: str
     description: str
-    licence: str
+    license: str
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class Source:
         }
         if len(versions) > 1:
             raise LockFileError(
-                f"the lock file has Python as {', '.join(sorted(versions))}; './dev lock debian' evens it"
+                f"the lock file has Python as {', '.join(sorted(versions))}; './dev lock "
+                "debian' corrects this"
             )
         return versions.pop()
 
@@ -98,7 +99,7 @@ class Source:
             "org.opencontainers.image.title": self.project.name,
             "org.opencontainers.image.description": self.project.description,
             "org.opencontainers.image.version": self.project.version,
-            "org.opencontainers.image.licenses": self.project.licence,
+            "org.opencontainers.image.licenses": self.project.license,
         }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 _MEMORY = ("memory/memory.limit_in_bytes", "memory.max")
 _UNLIMITED = 1 << 60
-"""Version 1 of cgroups has no word for "no limit", but a huge number."""
+"""Version 1 of cgroups represents "no limit" with a huge number."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,9 @@ def _value(loader: Loader, node: yaml.Node) -> Value:
 
 def _text(loader: Loader, node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
-        raise UsageError(f"line {_line(node.start_mark)}: only texts, numbers, true, false and lists")
+        raise UsageError(
+            f"line {_line(node.start_mark)}: only strings, numbers, true, false and lists are supported"
+        )
     value = loader.construct_object(node)
     if value is None:
         return ""

@@ -43,7 +43,7 @@ class Datastore:
         return self.folder / "tombstone"
 
     @property
-    def initialised(self) -> bool:
+    def initialized(self) -> bool:
         """Whether this server is or was a member of an etcd that others can join."""
         return self._name.exists() and (self.folder / "member" / "wal").is_dir()
 

@@ -135,8 +135,12 @@ _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
     "default-runtime": ("text", _BOTH, "the stand-in's containerd only has runc"),
     "etcd-s3-session-token": ("text", _SNAPSHOTS, "the stand-in only signs with the keys"),
     "helm-controller-arg": ("list", ("server",), "the stand-in has no Helm controller"),
-    "image-credential-provider-bin-dir": ("text", _BOTH, "the stand-in's kubelet has no such programs"),
-    "image-credential-provider-config": ("text", _BOTH, "the stand-in's kubelet has no such programs"),
+    "image-credential-provider-bin-dir": (
+        "text",
+        _BOTH,
+        ("the stand-in's kubelet doesn't have these programs"),
+    ),
+    "image-credential-provider-config": ("text", _BOTH, "the stand-in's kubelet doesn't have these programs"),
     "image-service-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
     "kine-tls": ("switch", ("server",), "the stand-in's datastore is etcd"),
     "node-external-dns": ("list", _BOTH, "the stand-in includes no cloud controller"),
@@ -328,9 +332,7 @@ def _unknown(command: str, name: str, where: str) -> Flag:
     if others:
         raise UsageError(f"flag --{name} belongs to k3s {others[0].commands[0]}, not to k3s {command}")
     place = f" {where}" if where else ""
-    raise UsageError(
-        f"unknown flag --{name}{place}; `k3s {command} --help` lists what the stand-in understands"
-    )
+    raise UsageError(f"unknown flag --{name}{place}; `k3s {command} --help` lists the flags of the stand-in")
 
 
 def help_text(command: str) -> str:

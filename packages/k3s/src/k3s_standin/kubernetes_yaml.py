@@ -118,7 +118,7 @@ def _integer(text: str) -> int:
 def _float(text: str) -> float:
     number = float(text.replace("_", "")) if _FLOAT.match(text) else math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{text!r} is not a number that JSON has")
+        raise ValueError(f"{text!r} isn't a JSON number")
     return number
 
 

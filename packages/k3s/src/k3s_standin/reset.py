@@ -89,7 +89,7 @@ def refuse(store: datastore.Datastore) -> None:
             "and start k3s normally. If you need to perform another cluster reset, you must first manually "
             f"delete the {store.reset_flag} file"
         )
-    if not store.initialised:
+    if not store.initialized:
         raise K3sError(f"no embedded etcd in {store.folder} to reset")
 
 

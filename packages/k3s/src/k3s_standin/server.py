@@ -61,7 +61,9 @@ def warnings(options: ServerOptions) -> list[str]:
             "the stand-in has no flannel: Pods of different nodes reach each other by cloud routes only"
         )
     if is_dual(options.cluster_cidr) and options.flannel_backend != "none":
-        found.append("the cloud's networks route IPv4 only: Pods of different nodes don't meet by IPv6")
+        found.append(
+            "the cloud's networks route IPv4 only: Pods of different nodes can't reach each other by IPv6"
+        )
     if options.cloud_controller_enabled:
         found.append("the stand-in has no cloud controller: nodes have the addresses of their flags")
     return found
@@ -232,7 +234,7 @@ def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str,
 
 def _joins(options: ServerOptions) -> bool:
     """Whether this server must join: only until it is a member of etcd."""
-    return bool(options.server) and not datastore.Datastore().initialised
+    return bool(options.server) and not datastore.Datastore().initialized
 
 
 def _supervisor(options: ServerOptions) -> Supervisor:
@@ -263,10 +265,10 @@ async def start_etcd(children: Children, wanted: ControlPlane) -> None:
     while member and not await asyncio.to_thread(datastore.votes, wanted, member):
         children.check()
         if time.monotonic() > end:
-            raise K3sError(f"etcd has no vote in its cluster:\n{children.tail('etcd')}")
+            raise K3sError(f"etcd is not a voting member of its cluster:\n{children.tail('etcd')}")
         overdue = member.cluster and time.monotonic() > begun + unheard
         if overdue and not await asyncio.to_thread(datastore.serves_clients, wanted):
-            log.info("etcd has joined the others and serves no client: restarting it")
+            log.info("etcd joined the cluster but serves no clients: restarting it")
             await children.restart(command)
             begun, unheard = time.monotonic(), 2 * unheard
         await asyncio.sleep(_POLL_SECONDS)

@@ -31,7 +31,7 @@ class NoWayOut(BackendError):
     """The host has no way to the Internet itself."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"--internet: machines can't get out through this host: {reason}")
+        super().__init__(f"--internet: machines can't reach the Internet through this host: {reason}")
 
 
 class DiskFull(BackendError):

@@ -176,7 +176,7 @@ class Fabric:
 
     async def change_aliases(self, before: Iterable[str], interface: PrivateInterface) -> None:
         """Change the alias addresses of a member."""
-        await self._ip(self._names.network(interface.network_id), topology.neighbour_lines(before, interface))
+        await self._ip(self._names.network(interface.network_id), topology.neighbor_lines(before, interface))
 
     async def unplug(self, machine: MachineSpec, interface: PrivateInterface) -> None:
         """Disconnect a machine from a network; a disconnected one is fine."""

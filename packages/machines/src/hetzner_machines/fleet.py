@@ -152,7 +152,7 @@ class Fleet:
         )
         await asyncio.to_thread(machine.spawn, known, instructions)
         run = known.run
-        assert run is not None, "a start program that reported has left its record"
+        assert run is not None, "a start program that reported wrote its record"
         self.watcher.watch(spec.id, run.keeper)
 
     def disks(self, known: Machine) -> tuple[records.Disk, ...]:

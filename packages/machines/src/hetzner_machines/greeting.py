@@ -17,7 +17,8 @@ def message(release: str, asked: str) -> str:
         return ""
     system = facts.get("PRETTY_NAME", "Debian")
     return (
-        f"\nThis machine was asked for as {asked}. It is one of the ccm-from-scratch sandbox, and those are\n"
-        f"{system}, whichever image a server is made from: expect its packages and\n"
-        "versions. What else differs: docs/reference/limits-of-the-sandbox.md\n\n"
+        f"\nThis server was requested with the image {asked}. It runs in the\n"
+        "ccm-from-scratch sandbox, where all machines are\n"
+        f"{system}, whatever image you request. Expect the packages and\n"
+        "versions of that system. Other differences: docs/reference/limits-of-the-sandbox.md\n\n"
     )

@@ -118,8 +118,8 @@ def detach_device_program(cgroup: int, identity: int) -> None:
 
 def attach_device_program(cgroup: int, code: bytes) -> None:
     """Attach a device program to a cgroup of version 2 (a file descriptor), for it and all below."""
-    text, licence = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(b"MIT")
-    places = (ctypes.addressof(text), ctypes.addressof(licence))
+    text, module_license = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(b"MIT")
+    places = (ctypes.addressof(text), ctypes.addressof(module_license))
     loading = struct.pack("<IIQQIIQII", _BPF_PROG_TYPE_CGROUP_DEVICE, len(code) // 8, *places, 0, 0, 0, 0, 0)
     loaded = _bpf(_BPF_PROG_LOAD, bytearray(loading), "BPF_PROG_LOAD")
     try:

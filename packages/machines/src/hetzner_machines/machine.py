@@ -140,7 +140,7 @@ def boot(
         keeper = cgroups.create_keeper(names.cgroup, f"{member}.keeper", host)
     except OSError as error:
         raise NotPermitted(
-            f"make the cgroups of server {spec.name} and fence it off from disks", error
+            f"create the cgroups of server {spec.name} and deny it access to disks", error
         ) from error
     with disk.explained(directory):
         for file in ("run.json", "ended"):

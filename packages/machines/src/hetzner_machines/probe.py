@@ -36,7 +36,7 @@ def _attempt(folder: str) -> str:
         libc.unshare(kinds | libc.CLONE_NEWPID | libc.CLONE_NEWNET)
         folder = mounts.leave_the_hosts() + folder
     except OSError as error:
-        return f"machines need to make Linux namespaces: {error.strerror} (a container needs --privileged)"
+        return f"machines require Linux namespaces: {error.strerror} (a container needs --privileged)"
     try:
         os.chdir(folder)
         libc.mount("overlay", Path("root"), "overlay", options="lowerdir=lower,upperdir=upper,workdir=work")
@@ -45,7 +45,7 @@ def _attempt(folder: str) -> str:
             return ""
     except OSError as error:
         return (
-            f"machines need a disk that overlays and device nodes can lie on, {folder} is none: "
+            f"machines require a disk that supports overlays and device nodes; {folder} is none: "
             f"{error.strerror} (in a container, keep the clone on a volume)"
         )
 
@@ -53,14 +53,14 @@ def _attempt(folder: str) -> str:
 def _cgroups() -> str | None:
     hierarchies = cgroups.discover()
     if not hierarchies:
-        return f"machines need cgroups, and none are mounted below {cgroups.ROOT}"
+        return f"machines require cgroups, but none are mounted below {cgroups.ROOT}"
     for hierarchy in hierarchies:
         folder = hierarchy.base / f"ccmfs-probe-{os.getpid()}"
         try:
             folder.mkdir()
             folder.rmdir()
         except OSError as error:
-            return f"machines need to make cgroups in {hierarchy.base}: {error.strerror}"
+            return f"machines require the right to create cgroups in {hierarchy.base}: {error.strerror}"
     return _devices(hierarchies)
 
 
@@ -78,4 +78,4 @@ def _devices(hierarchies: Sequence[cgroups.Mounted]) -> str | None:
             reason = error.strerror
         else:
             return None
-    return f"machines need cgroups that fence them off from this machine's disks: {reason}"
+    return f"machines require cgroups that deny them this host's disks: {reason}"

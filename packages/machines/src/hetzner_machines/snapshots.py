@@ -84,7 +84,7 @@ def _still(directory: Path) -> Iterator[None]:
         cgroups.freeze(hierarchies, still=True)
     except OSError as error:
         cgroups.freeze(hierarchies, still=False)
-        raise NotPermitted("make a running server stand still; switch it off first", error) from error
+        raise NotPermitted("freeze a running server; switch it off first", error) from error
     try:
         yield
     finally:

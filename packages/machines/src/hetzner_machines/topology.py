@@ -189,12 +189,12 @@ def private_port_lines(port: str, peer: str, device: str, interface: PrivateInte
         f"link set {port} master br0",
         f"link set {port} type bridge_slave isolated on",
         f"link set {port} up",
-        *neighbour_lines((), interface),
+        *neighbor_lines((), interface),
     ]
 
 
-def neighbour_lines(before: Iterable[str], interface: PrivateInterface) -> list[str]:
-    """In a network: permanent neighbours for a member's address and alias addresses."""
+def neighbor_lines(before: Iterable[str], interface: PrivateInterface) -> list[str]:
+    """In a network: permanent neighbors for a member's address and alias addresses."""
     gone = sorted(set(before) - set(interface.alias_ips))
     return [f"neigh del {ip} dev br0" for ip in gone] + [
         f"neigh replace {ip} lladdr {interface.mac_address} dev br0 nud permanent"
@@ -203,7 +203,7 @@ def neighbour_lines(before: Iterable[str], interface: PrivateInterface) -> list[
 
 
 def forget_lines(interface: PrivateInterface) -> list[str]:
-    """In a network: removes a former member's neighbours; each line may fail."""
+    """In a network: removes a former member's neighbors; each line may fail."""
     return [f"neigh del {ip} dev br0" for ip in (interface.ip, *interface.alias_ips)]
 
 

@@ -44,9 +44,9 @@ def section_of(changelog: str, version: str) -> Section:
         if section.version not in (version, UNRELEASED):
             raise ReleaseError(
                 f"the newest section of CHANGELOG.md is {section.version}, but the version is {version}: "
-                f"write what is new below '## [{UNRELEASED}]' or '## [{version}] - DATE'"
+                f"describe the changes below '## [{UNRELEASED}]' or '## [{version}] - DATE'"
             )
         if not section.text:
             break
         return section
-    raise ReleaseError(f"CHANGELOG.md does not say what is new in {version}")
+    raise ReleaseError(f"CHANGELOG.md doesn't describe the changes in {version}")

@@ -47,7 +47,7 @@ def whole(target: Path) -> Iterator[tuple[Path, Path]]:
 def _must_be_free(target: Path) -> None:
     if target.exists() or target.is_symlink():
         raise ReleaseError(
-            f"{target} is there already, and a release is never overwritten: remove it, or name another "
+            f"{target} already exists, and releases are never overwritten: remove it, or choose another "
             "folder with '--output'"
         )
 

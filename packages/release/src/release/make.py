@@ -57,7 +57,7 @@ class Judged:
     @property
     def origin(self) -> str:
         """What it is made from."""
-        return f"commit {self.commit.id}" + (" and changes that were not committed" if self.changed else "")
+        return f"commit {self.commit.id}" + (" and uncommitted changes" if self.changed else "")
 
 
 def judge(wish: Wish) -> Judged:
@@ -73,7 +73,7 @@ def judge(wish: Wish) -> Judged:
     if changed and (final or not wish.uncommitted):
         more = [f"and {len(changed) - _SHOWN} more"] if len(changed) > _SHOWN else []
         raise ReleaseError(
-            "a release is what was committed, but here is more: "
+            "a release contains only committed files, but this tree has uncommitted changes: "
             f"{', '.join([*changed[:_SHOWN], *more])}. Commit it, or try with '--uncommitted'"
         )
     version = project_version(wish.root)
@@ -85,7 +85,7 @@ def judge(wish: Wish) -> Judged:
     news = changelog.section_of((wish.root / "CHANGELOG.md").read_text(encoding="utf-8"), version)
     if final and news.version == UNRELEASED:
         raise ReleaseError(
-            f"what is signed or has a tag is meant for others, but CHANGELOG.md says that {version} is not "
+            f"signed or tagged releases are public, but CHANGELOG.md says that {version} is not "
             f"released: name its section '## [{version}] - DATE'"
         )
     return Judged(commit, changed, version, news)

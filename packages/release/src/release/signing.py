@@ -75,7 +75,7 @@ def open_signer(path: Path, password: str) -> Signer:
         raise ReleaseError(f"the key to sign with can't be read: {error}") from error
     if content.lstrip().startswith(_COSIGNS_OWN):
         raise ReleaseError(
-            f"{path} is in cosign's own form, which only cosign reads. Sign with it afterwards: 'cosign "
+            f"{path} is in cosign's own format, which only cosign reads. Sign with it afterwards: 'cosign "
             f"sign-blob --key {path} --bundle checksums.txt.sigstore.json checksums.txt'; or take a key in "
             f"PKCS #8, which 'cosign import-key-pair' takes, too: {_MAKE_ONE}"
         )

@@ -60,7 +60,9 @@ def read_run(files: Iterable[Path], tree: str, servers: str, kubernetes: str = "
             if subject not in SUBJECTS or versions.setdefault(subject, version) != version:
                 raise ReleaseError(f"{case.get('name')} ran with {subject} {version}, others: {versions}")
     if kubernetes and versions.get("Kubernetes") != kubernetes:
-        raise ReleaseError(f"Kubernetes {kubernetes} was to run, and tests say: {versions.get('Kubernetes')}")
+        raise ReleaseError(
+            f"Kubernetes {kubernetes} was requested, but tests ran with: {versions.get('Kubernetes')}"
+        )
     tests = "kubernetes" if kubernetes else "all"
     passed = len(cases) - len(skipped)
     return Record(tree, servers, passed, len(skipped), dict(sorted(versions.items())), tests)
@@ -115,7 +117,7 @@ def _read(path: Path, tree: str) -> Record:
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ReleaseError(f"{path}: {error}") from error
     if not known:
-        raise ReleaseError(f"{path} is not what './dev test' left of this tree")
+        raise ReleaseError(f"{path} is not the record of './dev test' for this tree")
     return record
 
 
@@ -124,8 +126,8 @@ def table(records: Iterable[Record]) -> str:
     found = list(records)
     if not found:
         return (
-            "No run of this tree's tests is known, so nothing is claimed here. `./dev test all` on a clean "
-            "clone leaves what a release puts here."
+            "There is no record of a test run of this tree. `./dev test all` on a clean clone writes the "
+            "record that a release lists here."
         )
     rows = [f"| {subject} | {_versions(found, subject) or 'not run'} |" for subject in SUBJECTS]
     runs = [

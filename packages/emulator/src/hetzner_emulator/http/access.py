@@ -60,7 +60,7 @@ async def own_names_only(request: web.Request, handler: _Handler) -> web.StreamR
         text = f"host '{host}' is not a name of the sandbox: use localhost or 127.0.0.1"
         return refusal(ApiError("forbidden", text))
     if origin is not None and not is_own_origin(origin, host):
-        return refusal(ApiError("forbidden", f"requests of pages from '{origin}' are not answered"))
+        return refusal(ApiError("forbidden", f"requests from pages at '{origin}' are rejected"))
     return await handler(request)
 
 
@@ -75,7 +75,7 @@ def check_peer(request: web.Request, _config: CloudConfig) -> None:
     except ValueError:
         allowed = request.remote is None  # a UNIX socket has no address
     if not allowed:
-        raise ApiError("forbidden", "admin calls are answered on loopback only")
+        raise ApiError("forbidden", "admin calls are accepted only on loopback")
 
 
 def bearer_token(request: web.Request) -> str:

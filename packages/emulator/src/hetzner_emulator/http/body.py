@@ -32,11 +32,13 @@ async def read_json(request: web.Request, seconds: float = READ_SECONDS) -> Any:
     except web.HTTPRequestEntityTooLarge as error:
         raise ApiError("json_error", "invalid JSON input: the body is too large") from error
     except web.RequestPayloadError as error:
-        raise ApiError("json_error", "invalid JSON input: the body is not encoded as it says") from error
+        raise ApiError(
+            "json_error", ("invalid JSON input: the body doesn't match its Content-Encoding")
+        ) from error
     except ConnectionError as error:
-        raise ApiError("json_error", "the client left before it had sent the body", status=499) from error
+        raise ApiError("json_error", "the client disconnected before it sent the body", status=499) from error
     except TimeoutError as error:
-        raise ApiError("timeout", f"the body did not come within {seconds:g} s", status=408) from error
+        raise ApiError("timeout", f"the body did not arrive within {seconds:g} s", status=408) from error
     if not data.strip():
         return {}
     try:

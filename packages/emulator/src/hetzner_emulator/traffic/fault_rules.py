@@ -124,10 +124,10 @@ def _never_matches(rule: FaultRule) -> _Problems:
         problems["method"] = [f"must be in capitals: {rule.method.upper()}"]
     if rule.path[:1] not in {*"/*?["} or rule.path.startswith("/v1/"):
         meant = "/" + rule.path.removeprefix("/v1").lstrip("/")
-        problems["path"] = [f"must begin with / and not with /v1: {meant}"]
+        problems["path"] = [f"must begin with / and must not contain /v1: {meant}"]
     for name in _LISTING:
         if getattr(rule, name) and not fnmatchcase("GET", rule.method):
-            problems[name] = [f"applies only to GET, and the method is {rule.method}"]
+            problems[name] = [f"applies to the responses of GET, but the method is {rule.method}"]
     return problems
 
 
@@ -143,9 +143,9 @@ def _without_effect(rule: FaultRule) -> _Problems:
     if rule.error is None and not rule.command:
         for name in ("after", "message"):
             if name in given:
-                problems.setdefault(name, ["applies only to errors: give a code or status, too"])
+                problems.setdefault(name, ["applies to an error: also give its code or status"])
     if rule.hold and (rule.drop == "before" or (rule.error and not rule.after)):
-        problems.setdefault("hold", ["needs a request that takes effect, and this rule prevents the effect"])
+        problems.setdefault("hold", ["is the time after the effect, but this rule has no effect"])
     if not problems and not rule.command and not any(name in given for name in _EFFECTS):
-        problems["body"] = [f"the rule would have no effect; give one of: {', '.join(_EFFECTS)}"]
+        problems["body"] = [f"the rule has no effect; give one of: {', '.join(_EFFECTS)}"]
     return problems

@@ -43,7 +43,7 @@ def run(clone: Clone, _arguments: argparse.Namespace) -> int:
     with steps.step(first, "Kubernetes toolchain") as progress:
         built = toolchain.ensure(clone.cache, progress, CONTROL_PLANE)
     with tempfile.TemporaryDirectory(dir=clone.state, prefix=".compare-") as folder:
-        with steps.step("Two clusters, one with the CCM (a minute)") as progress:
+        with steps.step("Two clusters for one minute") as progress:
             seen = asyncio.run(interruptible(compare(built, clone.root, Path(folder), progress)))
         console.print(table(rows(*seen)))
     steps.note(WHAT_RAN)
@@ -52,7 +52,9 @@ def run(clone: Clone, _arguments: argparse.Namespace) -> int:
 
 def table(found: list[Row]) -> Table:
     """The rows for a terminal."""
-    shown = Table(box=ROUNDED, show_lines=True, title="The same Service and Pod, twice", title_justify="left")
+    shown = Table(
+        box=ROUNDED, show_lines=True, title="The same Service and Pod in both", title_justify="left"
+    )
     shown.add_column("", style="bold")
     shown.add_column("without a CCM", style="yellow", overflow="fold")
     shown.add_column("with ccm-from-scratch", style="green", overflow="fold")

@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _expression(text: str) -> str:
     # Go judges the rest: its regular expressions are not Python's.
     if not text:
-        raise argparse.ArgumentTypeError("'' would match every test; --all runs the [Conformance] tests")
+        raise argparse.ArgumentTypeError("'' matches every test; --all runs the [Conformance] tests")
     return text
 
 
@@ -193,7 +193,7 @@ def _tests(wanted: tests.Run, steps: Steps, lock: int) -> tuple[int, Tally]:
 
 def _conclude(code: int, tally: Tally, folder: Path, steps: Steps) -> int:
     if not tally.results and not code:
-        raise SandboxError("no test name matches; './dev conformance --help' explains the selection")
+        raise SandboxError("no test's name matches; see './dev conformance --help'")
     if not tally.results:
         tail = "\n".join((folder / tests.LOG).read_text(errors="replace").splitlines()[-15:])
         raise SandboxError(f"no test ran (exit code {code}); {folder / tests.LOG} ends with:\n{tail}")

@@ -41,7 +41,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             in_turn(lambda: roll_out(site, steps), time.sleep, steps.note)
         except SandboxError as error:
             steps.note(f"✗ {error}")
-        steps.note(f"• waiting for a change in {' or '.join(WATCHED)}; Ctrl-C ends")
+        steps.note(f"• waiting for a change in {' or '.join(WATCHED)}; press Ctrl-C to stop")
     return 0
 
 
@@ -108,13 +108,13 @@ def roll_out(site: Site, steps: Steps) -> int:
         takeover.heal(site, built, steps.note)
         before = cluster.deployment(site, built)["metadata"]["generation"]
         up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
-        hint = "Fix that and run './dev deploy' again; './dev logs' follows the running CCM"
+        hint = "Correct the error and run './dev deploy' again; './dev logs' follows the running CCM"
         variables = pulumi.environment(site, built)
         stack_settings.ensure(site, STACKS[MACHINES])
         pulumi.heal(site, variables, STACKS[MACHINES], steps)
         pulumi.run(site, variables, up, hint)
         if cluster.deployment(site, built)["metadata"]["generation"] == before:
-            steps.note("✓ nothing to roll out: the running CCM is the one of this tree")
+            steps.note("✓ nothing to roll out: the CCM of this tree is already running")
         else:
             steps.note("✓ rolled out; './dev logs' follows it")
         return 0
@@ -129,6 +129,6 @@ def check_source(root: Path, files: Iterable[Path]) -> None:
             line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
             what = error.msg if isinstance(error, SyntaxError) else str(error)
             raise SandboxError(
-                f"{os.path.relpath(path, root)}{line}: {what}. Nothing was changed, the CCM that runs "
-                "stays; fix it and try again"
+                f"{os.path.relpath(path, root)}{line}: {what}. The running CCM was not changed. "
+                "Correct the error and try again"
             ) from None

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--yes",
         action="store_true",
-        help="delete everything that 'pulumi destroy' leaves without asking",
+        help="don't ask before deleting what 'pulumi destroy' leaves",
     )
 
 
@@ -99,9 +99,9 @@ def agree_to_lose(
     """Name what 'pulumi destroy' leaves in the cloud, which ends with the sandbox; and ask."""
     if not not_ours:
         return
-    steps.note(f"• left by 'pulumi destroy', and deleted now: {', '.join(map(str, not_ours))}")
+    steps.note(f"• deleting what 'pulumi destroy' left in the cloud: {', '.join(map(str, not_ours))}")
     if question is not None and not question("Remove that, too?"):
-        raise SandboxError("nothing was removed, because you answered no")
+        raise SandboxError("nothing was removed")
 
 
 def refuse_leftovers(remaining: Sequence[CloudObject], not_ours: Sequence[CloudObject]) -> None:

@@ -43,9 +43,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         for identity in wanted:
             api.admin("DELETE", f"/faults/{identity}")
     elif arguments.words:
-        raise SandboxError(
-            f"'clear' removes all rules and takes nothing more than that: {arguments.words[0]!r}"
-        )
+        raise SandboxError(f"'clear' removes all rules and has no arguments: {arguments.words[0]!r}")
     elif arguments.what == "clear":
         api.admin("DELETE", "/faults")
     print(listing(api.admin("GET", "/faults")["faults"]))
@@ -62,7 +60,7 @@ def rule(words: Sequence[str]) -> dict[str, Any]:
             raise SandboxError(f"{why}; e.g. './dev faults add path=/servers code=locked times=2'")
         fields[name] = _value(value)
     if not fields:
-        raise SandboxError("a rule without fields has no effect; e.g. 'add path=/servers code=locked'")
+        raise SandboxError("a rule needs at least one field; e.g. 'add path=/servers code=locked'")
     return fields
 
 
@@ -94,7 +92,7 @@ def numbers(words: Sequence[str]) -> list[int]:
 def listing(rules: Sequence[Mapping[str, Any]]) -> str:
     """The rules as a table."""
     if not rules:
-        return "no fault rules: the cloud works normally"
+        return "no fault rules"
     return aligned([_HEADER, *(_row(each) for each in rules)])
 
 

@@ -25,7 +25,7 @@ from sandbox.images.send import Answer, Result
 from sandbox.remote import ssh, ways
 from sandbox.site import Site
 
-HELP = "load images on all machines, also on later ones"
+HELP = "load images on all machines, including machines created later"
 WAITS = "• another command of this clone loads images; waiting for it"
 
 
@@ -45,7 +45,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     require_runtime(daemon.require(site))
     if not site.ssh_key.exists():
         raise SandboxError(
-            f"{site.ssh_key.name} doesn't exist: no machine has been made yet; start with './dev up'"
+            f"{site.ssh_key.name} doesn't exist: no machine has been created yet; start with './dev up'"
         )
     steps = Steps(Console())
     airgap = Airgap(site.state)
@@ -56,10 +56,11 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         contents = [checked(path, has, platform.machine()) for path, has in zip(found, read, strict=True)]
         for path, content in zip(found, contents, strict=True):
             bring(site, path, content, steps, ", ".join(content.names))
-    steps.note("  A machine that is made later gets the same, until './dev down'")
+    steps.note("  Machines created later get the same images, until './dev down'")
     if latest := [name for content in contents for name in content.names if name.endswith(":latest")]:
         steps.note(
-            "  Kubernetes always pulls what is tagged latest: set 'imagePullPolicy: IfNotPresent' in the "
+            "  Kubernetes always pulls images with the tag latest: set 'imagePullPolicy: "
+            "IfNotPresent' in the "
             f"Pods of {', '.join(latest)}, or load it under another tag"
         )
     return 0
@@ -135,7 +136,9 @@ def place(
             if (root := folder / str(server["id"]) / disk.DATA).is_dir():
                 put(root)
         except OSError as error:
-            refused[server["name"]] = Answer(Result.FAILED, f"its disk does not take the image: {error}")
+            refused[server["name"]] = Answer(
+                Result.FAILED, f"the image could not be written to its disk: {error}"
+            )
     return refused
 
 
@@ -165,6 +168,6 @@ def refuse_failed(answers: Mapping[str, Answer]) -> None:
     failed = [f"{name}: {answer.said}" for name, answer in answers.items() if answer.result is Result.FAILED]
     if failed:
         raise SandboxError(
-            f"not on every machine: {'; '.join(failed)}. All others have it; "
+            f"not on every machine: {'; '.join(failed)}. The other machines have it; "
             "run './dev load' again after the repair"
         )

@@ -63,4 +63,4 @@ def why_no_pod(deployment: Mapping[str, Any]) -> str:
             f"no Pod of the CCM runs: {name} has 0 replicas; "
             f"'./dev kubectl -n kube-system scale {name} --replicas=1' starts one"
         )
-    return f"no Pod of the CCM is there: './dev kubectl -n kube-system describe {name}' says why"
+    return f"the CCM has no Pod: run './dev kubectl -n kube-system describe {name}' to see why"

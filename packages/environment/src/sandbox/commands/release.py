@@ -36,14 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tag",
-        help="the commit's tag: refuse it, if it is not v and the tree's version, or if the changelog says "
-        "that this version is not released",
+        help="tag of the commit; it must be v and the version of the tree, which the changelog must list "
+        "as released",
     )
     parser.add_argument("--check", action="store_true", help="only check whether it can be built")
     parser.add_argument(
         "--uncommitted",
         action="store_true",
-        help="use the tree as it is, for a trial: not signed, not marked as tested",
+        help=(
+            "use the tree with its uncommitted changes, for a trial: the release isn't "
+            "signed or marked as tested"
+        ),
     )
 
 

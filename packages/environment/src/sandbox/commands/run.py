@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         metavar="FILE",
-        help="a Python program of yours that takes the CCM's flags, as docs/tutorial builds one",
+        help="your own Python program that accepts the CCM's flags, such as the one in docs/tutorial",
     )
     parser.add_argument("--debug", action="store_true", help="log everything (--v=4)")
     parser.add_argument(
@@ -89,7 +89,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     place = _hollow_place(site) if hollow else takeover.taken(site, built, steps.note)
     end_in_order()
     with place as noted:
-        steps.note("✓ the CCM in the cluster has stopped; this one runs until Ctrl-C")
+        steps.note("✓ the CCM in the cluster is stopped; this one runs until Ctrl-C")
         if arguments.editor is not None:
             steps.note(f"• it waits for an editor at 127.0.0.1:{arguments.editor} (debugpy)")
         code = run_until_ended(site.root, wanted, noted, files, steps.note, watch=arguments.watch)
@@ -106,8 +106,7 @@ def check_editor(port: int | None) -> None:
         raise SandboxError(f"--editor {port}: another program listens there; name another port")
     if port is not None and importlib.util.find_spec("debugpy") is None:
         raise MissingRequirement(
-            "debugpy is not in this environment, for only --editor needs it; type: "
-            ".venv/bin/uv pip install debugpy"
+            "debugpy is not installed, because only --editor needs it; run: .venv/bin/uv pip install debugpy"
         )
 
 
@@ -216,7 +215,7 @@ def run_until_ended(
             noted(child.pid)
             if not _changed(root, child, sources, say, watch=watch):
                 return child.returncode
-            say("• a source has changed: restarting")
+            say("• a source file has changed: restarting")
         except KeyboardInterrupt:
             return 0
         finally:
@@ -242,7 +241,7 @@ def _changed(
             continue
         seen = now
         if not watch:
-            say("• a source has changed, this process has not: Ctrl-C and './dev run' again, or --watch")
+            say("• a source file has changed: restart './dev run', or use --watch to restart automatically")
             continue
         try:
             check_source(root, files)

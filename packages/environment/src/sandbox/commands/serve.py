@@ -71,7 +71,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     """Serve until interrupted."""
     running = daemon.find(site)
     if running:
-        raise SandboxError(f"the sandbox of this clone runs already (process {running.pid})")
+        raise SandboxError(f"the sandbox of this clone is already running (process {running.pid})")
     port = arguments.port or site.port
     if not host.port_is_free(port):
         raise SandboxError(f"port {port} on 127.0.0.1 is in use; choose another one with --port")

@@ -33,7 +33,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     require_machines(daemon.require(site))
     if not site.ssh_key.exists():
         raise SandboxError(
-            f"{site.ssh_key.name} doesn't exist: no machine has been made yet; start with './dev up'"
+            f"{site.ssh_key.name} doesn't exist: no machine has been created yet; start with './dev up'"
         )
     name, *command = arguments.words
     way = choose(ways(site, Api(site.address).list("servers")), name)
@@ -55,9 +55,9 @@ def choose(servers: dict[str, Way | None], name: str) -> Way:
     if len(fitting) != 1:
         known = ", ".join(sorted(servers)) or "none"
         raise SandboxError(
-            f"{'several servers' if fitting else 'no server'} can be meant by {name!r}; there are: {known}"
+            f"{'several servers' if fitting else 'no server'} matches {name!r}; servers:  {known}"
         )
     way = servers[fitting[0]]
     if way is None:
-        raise SandboxError(f"server {fitting[0]} does not run, and has no address that is reached from here")
+        raise SandboxError(f"server {fitting[0]} isn't running, and has no address that this host can reach")
     return way

@@ -238,7 +238,7 @@ def _run_paths(tests: Run, steps: Steps, given: Sequence[str]) -> int:
 def _show_durations(clone: Clone) -> int:
     finished = durations.read_layers(clone.durations)
     if not finished:
-        raise SandboxError("no run of tests has left durations in this clone's cache: ./dev test unit")
+        raise SandboxError("this clone's cache has no durations of a test run; run ./dev test unit first")
     print(durations.tables(finished, list(durations.read_spans(clone.durations))))
     return 0
 
@@ -275,8 +275,13 @@ def _keep(tests: Run, servers: str, steps: Steps, version: str = "") -> None:
     try:
         record = tested.read_run(tests.reports(), tests.tree, servers, kubernetes=version)
     except ReleaseError as error:
-        raise SandboxError(f"all tests passed, but a release can't record the versions: {error}") from error
-    steps.note(f"✓ what the tests ran with is kept for a release: {tested.keep(record, tests.clone.tested)}")
+        raise SandboxError(
+            f"all tests passed, but their versions can't be recorded for a release: {error}"
+        ) from error
+    steps.note(
+        "✓ the versions of this test run are recorded for a release: "
+        f"{tested.keep(record, tests.clone.tested)}"
+    )
 
 
 def _committed(clone: Clone) -> str:

@@ -1,4 +1,4 @@
-"""``./dev up``: the whole environment, from nothing to nodes that our CCM has initialised."""
+"""``./dev up``: the whole environment, from nothing to nodes that our CCM has initialized."""
 
 from __future__ import annotations
 
@@ -169,7 +169,8 @@ def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: 
     for option, (wanted, has) in asked.items():
         if wanted and wanted != has:
             raise SandboxError(
-                f"{option} {wanted}: the sandbox runs already (process {running.pid}), with {has or 'none'}; "
+                f"{option} {wanted}: the sandbox is already running (process {running.pid}), "
+                f"with {has or 'none'}; "
                 "'./dev down' first"
             )
 
@@ -179,7 +180,7 @@ def refuse_beside_pools(site: Clone, stack: str, workers: int | None) -> None:
     if workers is not None and stack_settings.Settings(site, stack).pools:
         raise SandboxError(
             f"--workers {workers}: the stack's setting pools says how many workers there are; change a pool, "
-            f"such as by: pulumi config set -s {stack} --path 'ccm-from-scratch:pools[0].count' {workers}"
+            f"for example: pulumi config set -s {stack} --path 'ccm-from-scratch:pools[0].count' {workers}"
         )
 
 

@@ -100,10 +100,10 @@ async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple
         say("the same Pod and Service in both")
         await _together(_apply(one) for one in clusters)
         await stack.enter_async_context(_ccm(root, folder, address, with_ccm.kubeconfig))
-        say("what the CCM does")
+        say("waiting for the CCM")
         await _together([_until_refused(without), _until_done(cloud, with_ccm)])
         seen = [await _look(cloud, one) for one in clusters]
-        say("a server of each is deleted")
+        say("deleting a server of each")
         after = await _together(_lose(cloud, one) for one in clusters)
         return seen[0](after[0]), seen[1](after[1])
 
@@ -194,19 +194,19 @@ async def _until_refused(cluster: Cluster) -> None:
         conditions = (await cluster.get(_POD))["status"].get("conditions", [])
         return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
 
-    await _until("the scheduler has looked at the Pod", refused)
+    await _until("the scheduler has tried to place the Pod", refused)
 
 
 async def _until_done(cloud: Api, cluster: Cluster) -> None:
     async def done() -> bool:
         node = await cluster.get(f"/api/v1/nodes/{cluster.name}-1")
         pod, service = await cluster.get(_POD), await cluster.get(_SERVICE)
-        initialised = bool(node["spec"].get("providerID"))
+        initialized = bool(node["spec"].get("providerID"))
         scheduled = bool(pod["spec"].get("nodeName"))
         addressed = bool(service["status"].get("loadBalancer", {}).get("ingress"))
-        return initialised and scheduled and addressed and len(await _routes(cloud, cluster)) == WORKERS
+        return initialized and scheduled and addressed and len(await _routes(cloud, cluster)) == WORKERS
 
-    await _until("the CCM has done its work", done)
+    await _until("the CCM has finished", done)
 
 
 async def _routes(cloud: Api, cluster: Cluster) -> list[tuple[str, str]]:
@@ -242,10 +242,10 @@ async def _lose(cloud: Api, cluster: Cluster) -> str:
         conditions = {one["type"]: one["status"] for one in node["status"]["conditions"]}
         return conditions.get("Ready") != "True"
 
-    await _until(f"something becomes of node {cluster.lost}", over)
+    await _until(f"node {cluster.lost} is NotReady or deleted", over)
     if await cluster.get(path) is None:
-        return f"its Node is gone after {time.monotonic() - started:.0f} s"
-    return "its Node is NotReady, and stays until it is deleted by hand"
+        return f"its Node is deleted after {time.monotonic() - started:.0f} s"
+    return "its Node is NotReady, and stays until you delete it"
 
 
 async def _until(what: str, true: Callable[[], Any]) -> None:

@@ -64,7 +64,7 @@ def _pod(seen: Seen) -> str:
 def _service(seen: Seen) -> str:
     ingress = seen.service["status"].get("loadBalancer", {}).get("ingress", [])
     addresses = [entry["ip"] for entry in ingress if "ip" in entry]
-    return "\n".join(["EXTERNAL-IP", *(addresses or ["<pending>, for ever"])])
+    return "\n".join(["EXTERNAL-IP", *(addresses or ["<pending> forever"])])
 
 
 def _routes(seen: Seen) -> str:

@@ -88,7 +88,7 @@ def _stage(root: Path, pages: Pages, folder: Path) -> None:
 
 
 def settings(pages: Pages) -> str:
-    """The generator's configuration: navigation, both colour schemes, and fonts of the reader's own."""
+    """The generator's configuration: navigation, both color schemes, and fonts of the reader's own."""
     entries = ",\n".join(
         f"  {{ {json.dumps(section)} = [\n"
         + "".join(f"    {{ {json.dumps(title)} = {json.dumps(where)} }},\n" for title, where in inside)

@@ -114,10 +114,17 @@ class Registry:
             return "the connection is gone"
         if not ip_address(request.remote).is_loopback:
             reads = request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
-            return "" if reads else "machines only read here: push from the host, where './dev env' says"
+            return (
+                ""
+                if reads
+                else (
+                    "machines can only pull from this registry: push from "
+                    "the host, to the address that './dev env' prints"
+                )
+            )
         ends = (transport.get_extra_info("peername")[:2], transport.get_extra_info("sockname")[:2])
         known = user_of(*ends) in self._users
-        return "" if known else "this registry is for root and the user that runs the sandbox"
+        return "" if known else "this registry accepts only root and the user that runs the sandbox"
 
     async def _running(self) -> aiohttp.ClientSession:
         """How to ask the program, which is started unless it runs."""

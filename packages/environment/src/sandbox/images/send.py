@@ -22,10 +22,10 @@ class Result(Enum):
     """What became of an archive on one machine."""
 
     IMPORTED = "has it"
-    WAITS = "has no k3s yet, which will import it"
+    WAITS = "has no k3s yet; k3s imports the image when it starts"
     OFF = "is off; its k3s imports it at the next start"
     UNREACHED = "can't be reached before it runs; its k3s imports it when it starts"
-    STRANGER = "does not know the key of the Pulumi program; its k3s imports it at the next start"
+    STRANGER = "doesn't accept the SSH key of the Pulumi program; its k3s imports the image at the next start"
     FAILED = "failed"
 
 

@@ -90,7 +90,7 @@ def explained(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SandboxError(
-            f"{folder} can't be written: {error}. Make room or give us a right to write, then repeat."
+            f"{folder} can't be written: {error}. Free space or allow writing, then repeat the command."
         ) from error
 
 

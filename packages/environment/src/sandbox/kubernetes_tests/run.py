@@ -144,7 +144,7 @@ def _read(lines: TextIO, tally: Tally, ended: Callable[[Result], None]) -> None:
 
 def _end(process: subprocess.Popen[bytes], progress: Callable[[str], None]) -> None:
     """As Ctrl-C: tests clean up; whatever still runs after its time is killed, children included."""
-    progress("interrupted: the tests that run remove what they made")
+    progress("interrupted: running tests delete their objects")
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGINT)
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C: no patience

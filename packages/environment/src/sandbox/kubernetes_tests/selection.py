@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_UDP = "Hetzner's load balancers know no UDP (Event UnsupportedProtocolConfigured)"
-_AFFINITY = "Hetzner's load balancers don't keep clients at a Pod (Event UnsupportedFieldConfigured)"
+_UDP = "Hetzner's load balancers don't support UDP (Event UnsupportedProtocolConfigured)"
+_AFFINITY = (
+    "Hetzner's load balancers don't support client affinity to a Pod (Event UnsupportedFieldConfigured)"
+)
 
 LIMITS: Mapping[str, str] = {
     "LoadBalancers should be able to change the type and ports of a UDP service": _UDP,
@@ -28,8 +30,8 @@ LIMITS: Mapping[str, str] = {
         "Hetzner's load balancers reach Pods only at node ports (Event NodePortMissing)"
     ),
     "LoadBalancers ExternalTrafficPolicy: Local should work for type=LoadBalancer": (
-        "Pods see the load balancer's address, and this test's don't read the PROXY protocol, which has the "
-        "client's (Event ClientAddressHidden)"
+        "Pods see the load balancer's address, and the Pods of this test don't read the client's "
+        "address from the PROXY protocol (Event ClientAddressHidden)"
     ),
 }
 """Reasons to skip tests, by the words of the test's name without its marks in brackets.

@@ -53,7 +53,7 @@ class Answer(dict[str, Any]):
         self._what = what
 
     def __missing__(self, key: str) -> Any:
-        raise UnclearError(f"{self._what}: there is no '{key}' in the answer: {_STRANGE}")
+        raise UnclearError(f"{self._what}: the response has no '{key}' in the answer: {_STRANGE}")
 
 
 class Api:

@@ -88,7 +88,7 @@ class NamedKind(Kind):
             answer = api.send("POST", f"/{self.collection}", present(**body))
             found = answer[self.collection[:-1]]
         except UnclearError:
-            # it may exist although the answer was lost
+            # it may exist although the response was lost
             if (made := self.find(api, inputs)) is None:
                 raise
             self.repair(api, str(made["id"]), inputs)
@@ -233,7 +233,7 @@ class Part(Kind):
         for item in owner[self.listed]:
             if self.pattern.format(owner=owner["id"], key=self.key(item)) == identity:
                 return {"id": identity, **self.owned(owner), **self.outputs(item, inputs)}
-        raise ResourceNotFoundError(f"{path} has no {identity} any more")
+        raise ResourceNotFoundError(f"{path} no longer has {identity}")
 
     def delete(self, api: Api, identity: str) -> None:
         """Remove it; fine if it or its owner is gone."""

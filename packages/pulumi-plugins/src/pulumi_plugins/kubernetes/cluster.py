@@ -100,7 +100,7 @@ class Cluster:
                 break
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 if method == "POST" and was_sent(error):
-                    raise ProviderError(f"{method} {path}: the answer was lost: {_cause(error)}") from error
+                    raise ProviderError(f"{method} {path}: the response was lost: {_cause(error)}") from error
                 if time.monotonic() > deadline or isinstance(error, urllib3.exceptions.SSLError):
                     unreachable = ClusterUnreachableError(server, _cause(error))
                     self._unreachable = time.monotonic() + _SILENT_SECONDS, unreachable

@@ -223,7 +223,7 @@ class KubernetesProvider(Provider):
         manager = old.outputs.get("__fieldManager") or objects.CREATOR
         version = old.outputs.get("__initialApiVersion") or plain(inputs)["apiVersion"]
         if _is_another(old, found):
-            raise ResourceNotFoundError(f"'{old.id}' was deleted and created again by others")
+            raise ResourceNotFoundError(f"'{old.id}' was deleted and recreated by another client")
         if not old.inputs:
             inputs = {key: found[key] for key in found if key != "status"}
         now = objects.drifted(inputs, found)

@@ -60,7 +60,7 @@ def _workload(found: Object, status: Object) -> str | None:
     """Like 'kubectl rollout status' for a Deployment, a DaemonSet or a StatefulSet."""
     kind = found["kind"]
     if status.get("observedGeneration", 0) < found["metadata"].get("generation", 0):
-        return f"waiting for the {kind} to be seen by its controller"
+        return f"waiting for the {kind}'s controller"
     progress = _condition(status, "Progressing")
     if progress.get("reason") == "ProgressDeadlineExceeded":
         raise ProviderError(f"the {kind} makes no progress: {progress.get('message', '')}")

@@ -11,7 +11,7 @@ const BAD = new Set(["off", "error", "unhealthy", "failed"]);
 export const mood = status => GOOD.has(status) ? "good" : BAD.has(status) ? "bad" : "busy";
 const SIGNS = { good: "✓", bad: "✗", busy: "…" };
 
-/** A status with a sign, so that colour never tells alone. */
+/** A status with a sign, so that color never tells alone. */
 export const mark = (value, status = value) =>
   `<span class="${mood(status)}">${SIGNS[mood(status)]}\u00a0${text(value)}</span>`;
 

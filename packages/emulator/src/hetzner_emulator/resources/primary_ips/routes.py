@@ -99,7 +99,7 @@ async def _unassign(call: Call, ip: PrimaryIp, _fields: Fields) -> Reply:
     if ip.assignee is None:
         raise ApiError("primary_ip_not_assigned", "primary IP is not assigned")
     if ip.assignee_type != "server":
-        text = "a load balancer keeps its primary IPs as long as it is there"
+        text = "a load balancer keeps its primary IPs until it is deleted"
         raise ApiError("invalid_input", text)
     server = call.cloud.store.get(Server, call.project, ip.assignee)
     call.cloud.actions.check_free("server", server.id)

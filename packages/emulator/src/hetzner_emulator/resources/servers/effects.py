@@ -258,7 +258,7 @@ def _guest_event(cloud: Cloud, server_id: int, state: str) -> None:
     server = cloud.store.find(Server, server_id)
     if server is None or server.status in _UNFINISHED:
         return
-    log.info("server %d %s: %s by itself", server_id, server.name, state)
+    log.info("server %d %s: %s without a request", server_id, server.name, state)
     if state == "failed":
         reason = "the server could not be started; the sandbox's log says why"
         cloud.actions.note_failure("start_server", server.project, [server.reference], reason)

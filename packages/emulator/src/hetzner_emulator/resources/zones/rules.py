@@ -260,7 +260,7 @@ def together_problem(drafts: list[SetDraft]) -> str:
         return f"a zone can't have more than {MAX_RRSETS} RRSets"
     times = Counter((draft.name, draft.type) for draft in drafts)
     if twice := [f"{name}/{kind}" for (name, kind), number in times.items() if number > 1]:
-        return f"{twice[0]} is there more than once"
+        return f"{twice[0]} occurs more than once"
     types: dict[str, set[str]] = {}
     for draft in drafts:
         types.setdefault(draft.name, set()).add(draft.type)

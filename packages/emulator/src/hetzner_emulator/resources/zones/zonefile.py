@@ -77,7 +77,7 @@ def read_zonefile(text: str, zone: str, default_ttl: int) -> tuple[int, list[Fil
 def _file_set(name: dns.name.Name, found: Rdataset, apex: dns.name.Name, default: int) -> FileSet:
     kind = dns.rdatatype.to_text(found.rdtype)
     if kind not in TYPES:
-        raise ZoneFileError(f"records of type {kind} are not possible")
+        raise ZoneFileError(f"records of type {kind} are not supported")
     return FileSet(
         name=name.relativize(apex).to_text().lower(),
         type=kind,
