@@ -8,17 +8,17 @@ from cloud_emulator import OTHER_TOKEN, Emulator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetzner_emulator.models.zones import NAMESERVERS
+from hetzner_emulator.models.zones import NAMESERVERS, Value
 from hetzner_emulator.resources.zones.routes import MAX_PER_SET
 from hetzner_emulator.resources.zones.rules import (
+    SetDraft,
     next_serial,
-    places_of,
     read_value,
     rrset_name_problem,
     set_problem,
     zone_name_problem,
 )
-from hetzner_emulator.resources.zones.zonefile import FileSet, ZoneFileError, read_zonefile, write_zonefile
+from hetzner_emulator.resources.zones.zonefile import ZoneFileError, read_zonefile, write_zonefile
 
 ZONE = "/zones/example.com"
 WWW = f"{ZONE}/rrsets/www/A"
@@ -301,7 +301,7 @@ sets = st.dictionaries(
 @given(sets)
 def test_a_written_zone_file_can_be_parsed(content):
     wanted = [
-        FileSet(name, "A", ttl if ttl != 3600 else None, tuple((address, comment) for address in found))
+        SetDraft(name, "A", ttl if ttl != 3600 else None, [Value(address, comment) for address in found])
         for name, (ttl, found, comment) in content.items()
     ]
     default, read = read_zonefile(write_zonefile("example.com", 3600, wanted), "example.com", 60)
@@ -311,16 +311,20 @@ def test_a_written_zone_file_can_be_parsed(content):
 
 def test_a_comment_with_two_lines_stays_a_comment():
     comment = "first\nevil IN A 192.0.2.66"
-    text = write_zonefile("example.com", 3600, [FileSet("www", "A", None, (("192.0.2.1", comment),))])
-    assert read_zonefile(text, "example.com", 60)[1] == [
-        FileSet("www", "A", None, (("192.0.2.1", "first evil IN A 192.0.2.66"),))
-    ]
+    text = write_zonefile("example.com", 3600, [SetDraft("www", "A", None, [Value("192.0.2.1", comment)])])
+    (read,) = read_zonefile(text, "example.com", 60)[1]
+    assert read.records == [Value("192.0.2.1", "first evil IN A 192.0.2.66")]
 
 
-def test_values_are_compared_as_in_dns():
-    values = ["2001:db8::1", "2001:db8::2"]
-    wanted = ["2001:DB8:0:0::2", "2001:db8::3", "none", "2001:db8::1"]
-    assert places_of("AAAA", values, wanted, "example.com") == [1, None, None, 0]
+async def test_values_are_compared_as_in_dns(emulator: Emulator):
+    given = [{"value": "2001:db8::1"}, {"value": "2001:db8::2"}]
+    await make_zone(emulator, rrsets=[{"name": "www", "type": "AAAA", "records": given}])
+    path = f"{ZONE}/rrsets/www/AAAA"
+    for absent in ("2001:db8::3", "none"):
+        body = {"records": [{"value": absent}]}
+        await emulator.expect(["records"], "POST", f"{path}/actions/remove_records", body)
+    await emulator.ok("POST", f"{path}/actions/remove_records", {"records": [{"value": "2001:DB8:0:0::2"}]})
+    assert (await emulator.ok("GET", path))["rrset"]["records"] == [{"value": "2001:db8::1"}]
 
 
 @given(st.text(max_size=80))

@@ -45,18 +45,18 @@ from hetzner_emulator.resources.zones.rules import (
     company_problem,
     draft_problem,
     next_serial,
-    places_of,
     read_nameservers,
     read_records,
     read_rrset,
     read_rrsets,
     read_ttl,
+    read_value,
     set_problem,
     together_problem,
     with_serial,
     zone_name_problem,
 )
-from hetzner_emulator.resources.zones.zonefile import FileSet, ZoneFileError, read_zonefile, write_zonefile
+from hetzner_emulator.resources.zones.zonefile import ZoneFileError, read_zonefile, write_zonefile
 from hetzner_emulator.state.records import timestamp
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.labels import parse_selector
@@ -86,8 +86,8 @@ _RRSETS = f"{_ONE}/rrsets"
 _RRSET = f"{_RRSETS}/{{rr_name}}/{{rr_type}}"
 _SOA = f"{NAMESERVERS[0]} dns.hetzner.com. 0 86400 10800 3600000 3600"
 _DEFAULTS = (
-    SetDraft(APEX, "SOA", None, [Value(_SOA)], {}),
-    SetDraft(APEX, "NS", None, [Value(server) for server in NAMESERVERS], {}),
+    SetDraft(APEX, "SOA", None, [Value(_SOA)]),
+    SetDraft(APEX, "NS", None, [Value(server) for server in NAMESERVERS]),
 )
 """The record sets of a new zone."""
 
@@ -153,11 +153,8 @@ async def _delete(call: Call) -> Reply:
 @operation("GET", f"{_ONE}/zonefile")
 async def _export_zonefile(call: Call) -> Reply:
     zone = _zone_in(call, PRIMARY)
-    sets = [
-        FileSet(rrset.name, rrset.type, rrset.ttl, tuple((r.value, r.comment) for r in rrset.records))
-        for rrset in rrsets_of(call.cloud.store, zone)
-    ]
-    return Reply(200, {"zonefile": write_zonefile(zone.name, zone.ttl, sets)})
+    rrsets = rrsets_of(call.cloud.store, zone)
+    return Reply(200, {"zonefile": write_zonefile(zone.name, zone.ttl, rrsets)})
 
 
 @operation("POST", f"{_ONE}/actions/import_zonefile")
@@ -209,24 +206,18 @@ async def _read_file(
         InvalidInput: It isn't a file of the zone, or lacks a default record set.
     """
     try:
-        ttl, sets = await asyncio.to_thread(_read_checked, text, zone, default_ttl, whole=whole)
+        return await asyncio.to_thread(_read_checked, text, zone, default_ttl, whole=whole)
     except ZoneFileError as error:
         raise InvalidInput({"zonefile": [str(error)]}) from error
-    return ttl, sets
 
 
 def _read_checked(text: str, zone: str, default_ttl: int, *, whole: bool) -> tuple[int, list[SetDraft]]:
-    ttl, sets = read_zonefile(text, zone, default_ttl)
-    drafts = [_draft(one) for one in sets]
+    ttl, drafts = read_zonefile(text, zone, default_ttl)
     problems = (draft_problem(draft, zone) for draft in drafts)
     problem = next(filter(None, problems), "") or together_problem(drafts)
     if problem := problem or (_missing(drafts) if whole else ""):
         raise ZoneFileError(problem)
     return ttl, drafts
-
-
-def _draft(one: FileSet) -> SetDraft:
-    return SetDraft(one.name, one.type, one.ttl, [Value(*record) for record in one.records], {})
 
 
 def _missing(drafts: list[SetDraft]) -> str:
@@ -481,11 +472,12 @@ async def _update_records(call: Call) -> Reply:
 
 
 def _places(zone: Zone, rrset: RrSet, wanted: list[Value]) -> list[int]:
-    values = [record.value for record in rrset.records]
-    places: list[int] = []
-    found = places_of(rrset.type, values, (record.value for record in wanted), zone.name)
-    for record, place in zip(wanted, found, strict=True):
-        if place is None:
+    """The index of each wanted record in the set; values are compared as DNS does."""
+    places = {read_value(rrset.type, r.value, zone.name): place for place, r in enumerate(rrset.records)}
+    found: list[int] = []
+    for record in wanted:
+        data = read_value(rrset.type, record.value, zone.name)
+        if data is None or data not in places:
             raise InvalidInput({"records": [f"RRSet has no record with the value '{record.value[:100]}'"]})
-        places.append(place)
-    return places
+        found.append(places[data])
+    return found

@@ -6,8 +6,7 @@ import base64
 import binascii
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 import dns.exception
@@ -86,7 +85,7 @@ def read_value(kind: str, value: str, zone: str) -> dns.rdata.Rdata | None:
         len(value) > _MAX_VALUE
         or value.lstrip().startswith("\\#")
         or "\n" in value
-        or ";" in _unquoted(value)
+        or ";" in _IN_QUOTES.sub("", value)
     ):
         return None
     if kind == "TXT" and _QUOTED.fullmatch(value.strip()) is None:
@@ -96,10 +95,6 @@ def read_value(kind: str, value: str, zone: str) -> dns.rdata.Rdata | None:
         return dns.rdata.from_text(dns.rdataclass.IN, dns.rdatatype.from_text(kind), value, origin, False)
     except (dns.exception.DNSException, ValueError):
         return None
-
-
-def _unquoted(value: str) -> str:
-    return _IN_QUOTES.sub("", value)
 
 
 def set_problem(name: str, kind: str, values: list[str], zone: str) -> str:
@@ -132,20 +127,6 @@ def company_problem(kind: str, others: set[str]) -> str:
     return ""
 
 
-def places_of(kind: str, values: Iterable[str], wanted: Iterable[str], zone: str) -> list[int | None]:
-    """For each wanted value its index in a record set, or None; values are compared as DNS does.
-
-    Args:
-        kind: The set's type.
-        values: The set's.
-        wanted: Values to find.
-        zone: Name of the zone.
-    """
-    places = {read_value(kind, value, zone): place for place, value in enumerate(values)}
-    places.pop(None, None)
-    return [places.get(read_value(kind, value, zone)) for value in wanted]
-
-
 def with_serial(value: str, serial: int, zone: str) -> str:
     """The value of a SOA record with another serial number.
 
@@ -176,7 +157,7 @@ class SetDraft:
     type: str
     ttl: int | None
     records: list[Value]
-    labels: dict[str, str]
+    labels: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def read_ttl(fields: Fields, *, required: bool = False) -> int | None:

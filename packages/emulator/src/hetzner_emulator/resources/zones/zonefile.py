@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import dns.exception
 import dns.name
@@ -15,33 +14,17 @@ import dns.zone
 import dns.zonefile
 from dns.rdataset import Rdataset
 
-from hetzner_emulator.resources.zones.rules import APEX, TYPES
+from hetzner_emulator.models.zones import RrSet, Value
+from hetzner_emulator.resources.zones.rules import APEX, TYPES, SetDraft
 
 _ORIGIN = re.compile(r"^\$ORIGIN[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class FileSet:
-    """One record set of a file.
-
-    Attributes:
-        name: Relative to the zone, or ``@``.
-        type: For example ``MX``.
-        ttl: In seconds; None means the default of the zone.
-        records: Values, each with its comment or "".
-    """
-
-    name: str
-    type: str
-    ttl: int | None
-    records: tuple[tuple[str, str], ...]
 
 
 class ZoneFileError(Exception):
     """The text isn't a file of this zone; the message has the place and the reason."""
 
 
-def read_zonefile(text: str, zone: str, default_ttl: int) -> tuple[int, list[FileSet]]:
+def read_zonefile(text: str, zone: str, default_ttl: int) -> tuple[int, list[SetDraft]]:
     """Parse a zone file: the default TTL in seconds, and the record sets.
 
     Args:
@@ -74,24 +57,24 @@ def read_zonefile(text: str, zone: str, default_ttl: int) -> tuple[int, list[Fil
     return default, [_file_set(name, found, apex, default) for name, found in content.iterate_rdatasets()]
 
 
-def _file_set(name: dns.name.Name, found: Rdataset, apex: dns.name.Name, default: int) -> FileSet:
+def _file_set(name: dns.name.Name, found: Rdataset, apex: dns.name.Name, default: int) -> SetDraft:
     kind = dns.rdatatype.to_text(found.rdtype)
     if kind not in TYPES:
         raise ZoneFileError(f"records of type {kind} are not supported")
-    return FileSet(
+    return SetDraft(
         name=name.relativize(apex).to_text().lower(),
         type=kind,
         ttl=None if found.ttl == default else found.ttl,
-        records=tuple((data.to_text(), (data.rdcomment or "").strip()) for data in found),
+        records=[Value(data.to_text(), (data.rdcomment or "").strip()) for data in found],
     )
 
 
-def write_zonefile(zone: str, ttl: int, sets: Iterable[FileSet]) -> str:
+def write_zonefile(zone: str, ttl: int, sets: Iterable[SetDraft | RrSet]) -> str:
     """The file of a zone: the SOA record, the other records of the apex, then all other record sets."""
     lines = [f"$ORIGIN\t{zone}.", f"$TTL\t{ttl}", ""]
     for one in sorted(sets, key=lambda s: (s.name != APEX, s.name, s.type != "SOA", s.type)):
-        for value, comment in one.records:
-            fields = [one.name, "IN", *([] if one.ttl is None else [str(one.ttl)]), one.type, value]
-            text = " ".join(comment.splitlines())  # a second line would be a record
+        for record in one.records:
+            fields = [one.name, "IN", *([] if one.ttl is None else [str(one.ttl)]), one.type, record.value]
+            text = " ".join(record.comment.splitlines())  # a second line would be a record
             lines.append("\t".join(fields) + (f" ; {text}" if text else ""))
     return "\n".join(lines) + "\n"
