@@ -14,12 +14,12 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from ..cluster import k3s_scripts
+from ..cluster import k3s_flags, k3s_scripts
 from ..cluster.cluster import Cluster
 from ..cluster.k3s_versions import oldest, pinned
 from ..cluster.peers import labels_of
 from ..cluster.pod_network import script as pod_network_script
-from ..config import k3s
+from ..config.k3s import Release
 from ..config.pools import GROUP_SEPARATOR, Pool, taint_parts
 from ..config.setting_types import key_of
 from ..config.settings import Settings
@@ -75,9 +75,9 @@ def user_data(
         agent_token: Lets an agent join.
         installed: The k3s of those of which it is known; it counts where the settings name a channel alone.
     """
-    release = k3s.Release(settings.k3s_install_url, settings.k3s_channel, settings.k3s_version)
+    release = Release(settings.k3s_install_url, settings.k3s_channel, settings.k3s_version)
     # The cluster-autoscaler expects this label of its own on the Node.
-    flags = k3s.pool_flags({**pool.labels, LABEL: group_name(settings, pool)}, pool.taints)
+    flags = k3s_flags.pool_flags({**pool.labels, LABEL: group_name(settings, pool)}, pool.taints)
     join = k3s_scripts.self_joining_script(
         pinned(release, oldest(version for version in installed if version)),
         servers,

@@ -30,7 +30,7 @@ from ..lib.ssh import CONNECT_SECONDS, Host, connect
 from ..servers.probe import DRIFT, PROBES, Report, ServerProvider, drift_of, first_nodes
 from ..servers.probe import ask as probe
 from ..servers.server import OneServerProvider, host_at, host_of
-from . import k3s_scripts
+from . import k3s_flags, k3s_scripts
 from .drain_on_delete import DrainingProvider, drain_seconds, traffic_to
 from .etcd_join import Start, ask, start_of
 from .etcd_leave import is_removed_member, remove_previous_member
@@ -126,7 +126,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         """Compares k3s on the server with what was installed."""
         node = (props.get("member") or {}).get("node", report.host)
         tokens = {"K3S_TOKEN": props["token"], "K3S_AGENT_TOKEN": props["agent_token"]}
-        return server_drift(node, k3s.server_flags(props), tokens, files_of(props), report)
+        return server_drift(node, k3s_flags.server_flags(props), tokens, files_of(props), report)
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs over the existing installation: another version or agent token, or one of several servers.
@@ -294,7 +294,7 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
         """Compares k3s on the server with what was installed, and looks for its Node."""
         own, *controls = PROBES.of([host_of(props), *_controls(props)])
         variables = {"K3S_URL": k3s_scripts.url_of(props["server_ip"]), "K3S_TOKEN": props["token"]}
-        flags = [*k3s.node_flags(k3s.addresses_of(props)), *agent_flags(props)]
+        flags = [*k3s_flags.node_flags(k3s_flags.addresses_of(props)), *agent_flags(props)]
         return drift_of(
             own, lambda report: agent_drift(props["node"], flags, variables, report, first_nodes(controls))
         )
@@ -423,19 +423,19 @@ def server_script(
         had_store: Whether its previous inputs had an S3 store.
         waits: As ``k3s_scripts.server_script`` has it.
     """
-    flags = k3s.server_flags(props)
+    flags = k3s_flags.server_flags(props)
     # a single control server joins, too, if others of an earlier run still have the cluster
     if props.get("member") or (cluster and start.join):
-        flags += k3s.member_flags(start.join)
+        flags += k3s_flags.member_flags(start.join)
     elif props.get("snapshots") or props.get("store"):
         # k3s takes snapshots only of etcd
-        flags += k3s.member_flags("")
+        flags += k3s_flags.member_flags("")
     tokens = k3s.Tokens(props["token"], props["agent_token"])
     release = release_of(props)
     return k3s_scripts.server_script(
         # a recreated server gets the new channel if it was changed
         pinned(release, start.version) if follows(release, start.version) else release,
-        k3s.addresses_of(props),
+        k3s_flags.addresses_of(props),
         flags,
         tokens,
         cluster=cluster,
@@ -458,7 +458,7 @@ def files_of(props: Mapping[str, Any]) -> dict[str, str]:
     level, store = props.get("pod_security"), props.get("store")
     return {
         **({k3s.ENCRYPTION: k3s.ENCRYPTED} if props.get("encrypted") else {}),
-        **({k3s.POD_SECURITY: k3s.pod_security_configuration(level)} if level else {}),
+        **({k3s.POD_SECURITY: k3s_flags.pod_security_configuration(level)} if level else {}),
         **({k3s.STORE: settings_file(store)} if store else {}),
     }
 
@@ -483,7 +483,7 @@ def agent_script(props: Mapping[str, Any], release: k3s.Release, *, reinstall: b
         release: What is to be installed.
         reinstall: As ``k3s_scripts.agent_script`` has it.
     """
-    at, flags = k3s.addresses_of(props), agent_flags(props)
+    at, flags = k3s_flags.addresses_of(props), agent_flags(props)
     return k3s_scripts.agent_script(
         release, at, props["server_ip"], props["token"], flags=flags, reinstall=reinstall
     )
@@ -491,7 +491,7 @@ def agent_script(props: Mapping[str, Any], release: k3s.Release, *, reinstall: b
 
 def agent_flags(props: Mapping[str, Any]) -> list[str]:
     """The flags of an agent in addition to those of every node; the state of earlier versions has none."""
-    return k3s.pool_flags(props.get("node_labels") or {}, props.get("node_taints") or [])
+    return k3s_flags.pool_flags(props.get("node_labels") or {}, props.get("node_taints") or [])
 
 
 async def run_on(host: Host, script: str, what: str, snapshot: bytes | None = None) -> str:

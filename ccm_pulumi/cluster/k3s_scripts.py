@@ -1,4 +1,4 @@
-"""Scripts that install k3s on a server; its flags are in config/k3s.py."""
+"""Scripts that install k3s on a server; its flags are in k3s_flags.py."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from ..config.k3s import (
     NOTE,
     SNAPSHOT,
     STORE,
-    Addresses,
     Release,
     Tokens,
-    node_flags,
 )
 from ..servers.probe import AGENT_UNIT, SERVER_UNIT, unmask
+from .k3s_flags import Addresses, node_flags
 
 UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
 INSTALLED = "installed k3s "

@@ -13,7 +13,7 @@ from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm_pulumi.cluster import k3s_scripts
+from ccm_pulumi.cluster import k3s_flags, k3s_scripts
 from ccm_pulumi.cluster.etcd_join import Start
 from ccm_pulumi.cluster.k3s_installation import (
     K3sAgentProvider,
@@ -32,7 +32,7 @@ from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
 
 RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
-AT = k3s.Addresses(public="203.0.113.7", private="10.0.0.2")
+AT = k3s_flags.Addresses(public="203.0.113.7", private="10.0.0.2")
 OF_SERVER = {
     "address": AT.public,
     "private_ip": AT.private,
@@ -51,7 +51,7 @@ def test_an_exact_version_beats_a_channel():
 
 
 def test_server_flags_as_in_the_tutorial():
-    flags = k3s.server_flags(OF_SERVER)
+    flags = k3s_flags.server_flags(OF_SERVER)
     assert set(flags) == {
         "--disable-cloud-controller",
         "--cluster-cidr=10.244.0.0/16",
@@ -69,25 +69,25 @@ def test_server_flags_as_in_the_tutorial():
 @pytest.mark.parametrize("level", ["", "baseline", "restricted"])
 def test_what_is_demanded_of_pods_is_on_the_disk_before_k3s_starts(level):
     wanted = {**OF_SERVER, "pod_security": level}
-    flags, files = k3s.server_flags(wanted), files_of(wanted)
+    flags, files = k3s_flags.server_flags(wanted), files_of(wanted)
     script = k3s_scripts.server_script(RELEASE, AT, flags, TOKENS, cluster=None, files=files)
     flag = f"--kube-apiserver-arg=admission-control-config-file={k3s.POD_SECURITY}"
     assert (flag in flags) is (k3s.POD_SECURITY in script) is bool(level)
     if level:
         assert script.index(f'mv -f "$given" {k3s.POD_SECURITY}') < script.index(flag)
-        [plugin] = yaml.safe_load(k3s.pod_security_configuration(level))["plugins"]
+        [plugin] = yaml.safe_load(k3s_flags.pod_security_configuration(level))["plugins"]
         assert plugin["name"] == "PodSecurity"
         assert plugin["configuration"]["defaults"] == {"enforce": level, "warn": level}
         assert plugin["configuration"]["exemptions"] == {"namespaces": ["kube-system"]}
 
 
 def test_control_servers_may_have_a_taint():
-    flags = k3s.server_flags({**OF_SERVER, "tainted": True})
+    flags = k3s_flags.server_flags({**OF_SERVER, "tainted": True})
     assert "--node-taint=node-role.kubernetes.io/control-plane:NoSchedule" in flags
 
 
 def test_a_cluster_can_do_without_parts_of_k3s():
-    flags = k3s.server_flags({**OF_SERVER, "disable": ["local-storage"], "network_policy": False})
+    flags = k3s_flags.server_flags({**OF_SERVER, "disable": ["local-storage"], "network_policy": False})
     assert "--disable=traefik,servicelb,local-storage" in flags
     assert "--disable-network-policy" in flags
 
@@ -345,7 +345,7 @@ def test_no_token_leaves_its_quotes(token):
 
 
 def test_a_node_joins_with_what_its_pool_says():
-    flags = k3s.pool_flags({"disk": "fast", "a": ""}, ["dedicated=db:NoSchedule"])
+    flags = k3s_flags.pool_flags({"disk": "fast", "a": ""}, ["dedicated=db:NoSchedule"])
     assert flags == ["--node-label=a=", "--node-label=disk=fast", "--node-taint=dedicated=db:NoSchedule"]
     props = {"address": "203.0.113.7", "private_ip": "10.0.0.3", "server_ip": "10.0.0.2", "token": "t"}
     marked = {"node_labels": {"disk": "fast"}, "node_taints": ["dedicated=db:NoSchedule"]}
@@ -357,7 +357,7 @@ def test_a_node_joins_with_what_its_pool_says():
 
 @pytest.mark.slow
 async def test_an_api_server_refuses_pods_of_which_more_is_demanded(kubernetes, tmp_path):
-    (tmp_path / "pod-security.yaml").write_text(k3s.pod_security_configuration("baseline"))
+    (tmp_path / "pod-security.yaml").write_text(k3s_flags.pod_security_configuration("baseline"))
     flags = {"admission-control-config-file": str(tmp_path / "pod-security.yaml")}
     plane = ControlPlane(kubernetes, tmp_path / "plane", extra={"kube-apiserver": flags})
     try:

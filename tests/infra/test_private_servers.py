@@ -21,13 +21,13 @@ from ccm_pulumi.addons.node_group import NodeGroupProvider
 from ccm_pulumi.addons.security_updates import SecurityUpdatesProvider
 from ccm_pulumi.cluster.drain_on_delete import DrainOnDeleteProvider
 from ccm_pulumi.cluster.etcd_member_guard import EtcdMemberGuardProvider
+from ccm_pulumi.cluster.k3s_flags import Addresses, addresses_of, server_flags
 from ccm_pulumi.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
 from ccm_pulumi.cluster.node_readiness_gate import NodeReadinessGateProvider
 from ccm_pulumi.cluster.node_registration import NodeRegistrationProvider
 from ccm_pulumi.cluster.peers import Peer
 from ccm_pulumi.cluster.pod_network import PodNetworkProvider
 from ccm_pulumi.cluster.ready_nodes import ReadyNodesProvider, ssh_command
-from ccm_pulumi.config.k3s import Addresses, addresses_of, server_flags
 from ccm_pulumi.lib.errors import GatewayKeyError, HostKeyError, UnreachableError
 from ccm_pulumi.lib.ssh import CONNECT_SECONDS, Host, connect
 from ccm_pulumi.servers.nat import gateway_of, nat_script, private_script
