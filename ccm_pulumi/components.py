@@ -57,7 +57,7 @@ def settings(**given: Any) -> Settings:
         for name, value in given.items()
         if name not in known
     ]
-    schema = yaml.safe_load((PACKAGE / "settings.yaml").read_text(encoding="utf-8"))["config"]
+    schema = yaml.safe_load((PACKAGE / "pulumi_project.yaml").read_text(encoding="utf-8"))["config"]
     wanted = {key: entry["default"] for key, entry in schema.items()}
     wanted |= {key_of(name): value for name, value in given.items() if name in known}
     if "pools" in given:

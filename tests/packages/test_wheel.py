@@ -47,7 +47,7 @@ def test_nothing_of_the_tree_alone_is_in_it(wheel):
         "ccm/requirements.lock",
         "ccm_pulumi/manifests/deployment.yaml",
         "ccm_pulumi/manifests/rbac.yaml",
-        "ccm_pulumi/settings.yaml",
+        "ccm_pulumi/pulumi_project.yaml",
     ]
 
 
