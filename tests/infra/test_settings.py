@@ -77,11 +77,6 @@ def test_a_missing_value_is_a_problem(defaults):
     assert "is not set" in problems_of(configuration)["location"]
 
 
-@pytest.mark.parametrize("count", ["1_0", "\u0661", "1.5", "many", "100", "-1", "", True])
-def test_worker_counts_that_are_none(defaults, count):
-    assert set(problems_of(configured(defaults, workerCount=count))) == {"workerCount"}
-
-
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
@@ -111,6 +106,29 @@ def test_no_pods_are_where_hetzner_has_its_gateway(defaults):
     assert list(said) == ["clusterCidr"]
     assert said["clusterCidr"].endswith("172.31.1.1 is in it, Hetzner's gateway: no route may contain it")
     assert read_settings(configured(defaults, **ranges, clusterCidr="172.30.0.0/16"))
+
+
+DIGEST = "#sha256=" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("workerCount", ["1_0", "\u0661", "1.5", "many", "100", "-1", "", True]),
+        ("labels", ["[]", "no json", '{"a b": "c"}', '{"a": "b c"}', '{"a": 1.5}', '{"": "x"}']),
+        ("labels", ['{"a b/c": "d"}', '{"Example.org/c": "d"}', '{"/c": "d"}', f'{{"a": "{"x" * 64}"}}']),
+        ("labels", ['{"hetzner.cloud/x": "y"}', '{"pool": "web"}', '{"fallback-for": "cpx22.fsn1"}']),
+        ("k3sInstallUrl", ["", "ftp://x", "https://", "https://a b", "http://x'; rm -rf /'"]),
+        ("k3sInstallUrl", ["https://x/#y", "https://x" + DIGEST[:-1]]),
+        # these would reach a shell or a manifest
+        ("k3sVersion", ["1.36", "v1.36.3 --x"]),
+        ("k3sChannel", ["a;b"]),
+        ("ccmImage", ["a b"]),
+    ],
+)
+def test_invalid_values_are_refused(defaults, key, values):
+    for value in values:
+        assert set(problems_of(configured(defaults, **{key: value}))) == {key}, value
 
 
 networks = st.builds(
@@ -143,28 +161,6 @@ def test_any_text_as_a_range_is_a_range_or_a_problem(defaults, text):
     assert str(settings.network_cidr) == text
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        "[]",
-        "no json",
-        '{"a b": "c"}',
-        '{"a": "b c"}',
-        '{"a": 1.5}',
-        '{"hetzner.cloud/x": "y"}',
-        '{"pool": "web"}',
-        '{"fallback-for": "cpx22.fsn1"}',
-        '{"a b/c": "d"}',
-        '{"Example.org/c": "d"}',
-        '{"/c": "d"}',
-        '{"": "x"}',
-        '{"a": "' + "x" * 64 + '"}',
-    ],
-)
-def test_labels_that_the_cloud_would_refuse(defaults, labels):
-    assert set(problems_of(configured(defaults, labels=labels))) == {"labels"}
-
-
 def test_labels_that_the_cloud_takes(defaults):
     labels = {"team": "shop", "example.org/Owner": "a.b_c-d", "empty": "", "hetzner.cloudy/x": "y"}
     assert read_settings(configured(defaults, labels=json.dumps(labels))).labels == labels
@@ -178,24 +174,11 @@ def test_what_the_command_line_made_of_a_labels_value_is_a_text_again(defaults):
 SOURCES = ("sshAllowedCidrs", "nodePortAllowedCidrs")
 
 
+NO_SOURCES = ('"198.51.100.7"', "Any", "", "7", "{}", "[7]", '["Any"]', "x/1", "198.51.100.7/24")
+
+
 @pytest.mark.parametrize("key", SOURCES)
-@pytest.mark.parametrize(
-    "ranges",
-    [
-        '"198.51.100.7"',
-        "Any",
-        "",
-        "7",
-        "{}",
-        "[7]",
-        '["Any"]',
-        "x/1",
-        "198.51.100.7/24",
-        "0.0.0.0",
-        "[any",
-        "[[]]",
-    ],
-)
+@pytest.mark.parametrize("ranges", [*NO_SOURCES, "0.0.0.0", "[any", "[[]]"])
 def test_what_names_nobody_in_a_firewall(defaults, key, ranges):
     found = problems_of(configured(defaults, **{key: ranges}))
     assert set(found) == {key}
@@ -218,39 +201,39 @@ def test_what_may_be_said_in_two_ways_has_no_type():
     ]
 
 
-def test_ids_of_servers_that_may_be_deleted(defaults):
-    for said, ids in (
-        ("4711", ("4711",)),
-        ('["4711", 12]', ("4711", "12")),
-        ("4711/0123456789abcdef", ("4711/0123456789abcdef",)),
-        ("[]", ()),
-    ):
-        assert read_settings(configured(defaults, allowDeletionOf=said)).allow_deletion_of == ids
-    for wrong in (
-        "",
-        "control",
-        "0",
-        "-1",
-        "true",
-        '["control"]',
-        '{"a": 1}',
-        "[",
-        "[4711",
-        "4711,12",
-        "4711/",
-        "4711/x",
-    ):
-        found = problems_of(configured(defaults, allowDeletionOf=wrong))
-        assert "the ID of a server" in found["allowDeletionOf"]
+@pytest.mark.parametrize(
+    ("key", "given_as", "value"),
+    [
+        ("allowDeletionOf", "4711", ("4711",)),
+        ("allowDeletionOf", '["4711", 12]', ("4711", "12")),
+        ("allowDeletionOf", "4711/0123456789abcdef", ("4711/0123456789abcdef",)),
+        ("allowDeletionOf", "[]", ()),
+        ("k3sDisable", "local-storage", ("local-storage",)),
+        ("k3sDisable", '["local-storage"]', ("local-storage",)),
+        ("k3sDisable", "[]", ()),
+    ],
+)
+def test_one_value_or_a_list(defaults, key, given_as, value):
+    settings = read_settings(configured(defaults, **{key: given_as}))
+    assert {"allowDeletionOf": settings.allow_deletion_of, "k3sDisable": settings.k3s_disable}[key] == value
 
 
-def test_what_of_k3s_the_cluster_does_without(defaults):
-    assert read_settings(defaults).k3s_disable == ()
-    for said in ("local-storage", '["local-storage"]'):
-        assert read_settings(configured(defaults, k3sDisable=said)).k3s_disable == ("local-storage",)
-    for wrong in ("traefik", "local-storage,coredns", "[{}]", "", "[", '{"coredns": 1}'):
-        found = problems_of(configured(defaults, k3sDisable=wrong))
-        assert "coredns, local-storage, metrics-server" in found["k3sDisable"]
+@pytest.mark.parametrize(
+    ("key", "says", "values"),
+    [
+        ("allowDeletionOf", "the ID of a server", ["", "control", "0", "-1", "true", '["control"]', "["]),
+        ("allowDeletionOf", "the ID of a server", ['{"a": 1}', "[4711", "4711,12", "4711/", "4711/x"]),
+        (
+            "k3sDisable",
+            "coredns, local-storage, metrics-server",
+            ["traefik", "local-storage,coredns", "[{}]"],
+        ),
+        ("k3sDisable", "coredns, local-storage, metrics-server", ["", "[", '{"coredns": 1}']),
+    ],
+)
+def test_what_is_neither_a_value_nor_a_list_of_values(defaults, key, says, values):
+    for value in values:
+        assert says in problems_of(configured(defaults, **{key: value}))[key], value
 
 
 def test_more_ranges_than_a_rule_takes(defaults):
@@ -286,25 +269,6 @@ def test_a_firewall_gets_ranges_with_their_length_or_nothing(defaults, items):
     assert bool(settings.node_port_allowed_cidrs) == bool(items and not problems)
 
 
-DIGEST = "#sha256=" + "0" * 64
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "ftp://x",
-        "https://",
-        "https://a b",
-        "http://x'; rm -rf /'",
-        "https://x/#y",
-        "https://x" + DIGEST[:-1],
-    ],
-)
-def test_installer_addresses_that_are_none(defaults, url):
-    assert set(problems_of(configured(defaults, k3sInstallUrl=url))) == {"k3sInstallUrl"}
-
-
 def test_by_default_one_version_of_k3s_and_one_installer_are_run(defaults):
     settings = read_settings(defaults)
     address, _, digest = settings.k3s_install_url.partition("#sha256=")
@@ -326,14 +290,6 @@ def test_a_channel_or_a_version(defaults):
     assert "a channel is ccm-from-scratch:k3sChannel" in said["k3sVersion"]
     own = configured(defaults, k3sInstallUrl="https://get.k3s.io" + DIGEST)
     assert read_settings(own).k3s_install_url.endswith("0")
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("k3sVersion", "1.36"), ("k3sVersion", "v1.36.3 --x"), ("k3sChannel", "a;b"), ("ccmImage", "a b")],
-)
-def test_texts_that_would_reach_a_shell_or_a_manifest(defaults, key, value):
-    assert set(problems_of(configured(defaults, **{key: value}))) == {key}
 
 
 def complaints(configuration, longest=1000):
