@@ -109,27 +109,24 @@ DRAINED = (
 )
 
 
-async def test_a_node_gets_no_pods_then_no_traffic_then_is_drained(cluster):
+@pytest.mark.parametrize(
+    ("node", "senders", "says"),
+    [
+        (NODE, [["lb"], ["lb"]], None),
+        (NOT_READY, [], None),
+        (NODE, [["lb"], CloudError("there", "is down")], "the cloud API at there is down; it is drained now"),
+        (NODE, [["lb"]] * 9, "lb still send to w-1"),
+    ],
+)
+async def test_a_node_gets_no_pods_then_no_traffic_then_is_drained(cluster, node, senders, says):
     run, told = cluster
-    assert await run(NODE, senders=[["lb"], ["lb"]]) == []
+    said = await run(node, senders=senders)
+    assert said == [] if says is None else says in said[0]
     assert told() == [*CORDONED, DRAINED]
 
 
 def labeled(value):
     return {**NODE, "metadata": {"name": "w-1", "labels": {EXCLUDED: value}}}
-
-
-async def test_a_node_that_is_not_ready_has_pods_to_drain(cluster):
-    run, told = cluster
-    assert await run(NOT_READY) == []
-    assert told() == [*CORDONED, DRAINED]
-
-
-async def test_a_cloud_that_does_not_answer_keeps_nobody(cluster):
-    run, told = cluster
-    (said,) = await run(NODE, senders=[["lb"], CloudError("there", "is down")])
-    assert "the cloud API at there is down; it is drained now" in said
-    assert told() == [*CORDONED, DRAINED]
 
 
 @pytest.mark.parametrize(
@@ -146,13 +143,6 @@ async def test_a_failed_cleanup_does_not_hide_why_the_drain_failed(cluster):
     run, _ = cluster
     with pytest.raises(DrainError, match=r"(?s)global timeout reached.*label node w-1 \S+-"):
         await run(NODE, stuck=True, unlabelled="exit 1")
-
-
-async def test_who_goes_on_sending_does_not_keep_it(cluster):
-    run, told = cluster
-    (said,) = await run(NODE, senders=[["lb"]] * 9)
-    assert "lb still send to w-1" in said
-    assert told() == [*CORDONED, DRAINED]
 
 
 def lease(acquired, renewed, holder="control"):
@@ -372,15 +362,9 @@ async def test_a_worker_leaves_drained(cluster, leave):
     assert told() == [*drained, *drained]
 
 
-@pytest.mark.parametrize("status", ["off", ""])
-async def test_a_cluster_that_is_gone_has_nothing_to_drain(cluster, leave, status):
-    await leave(status)
-    assert cluster[1]() == []
-
-
-@pytest.mark.parametrize("member", ["off", ""])
-async def test_a_worker_that_does_not_run_is_not_drained(cluster, leave, member):
-    await leave(member=member)
+@pytest.mark.parametrize("states", [{"status": "off"}, {"status": ""}, {"member": "off"}, {"member": ""}])
+async def test_without_a_cluster_or_a_running_worker_there_is_nothing_to_drain(cluster, leave, states):
+    await leave(**states)
     assert cluster[1]() == []
 
 

@@ -31,29 +31,37 @@ def chosen(wanted, others, room, present=None):
     return server.placement, bool(unplaceable)
 
 
-def test_a_new_server_gets_the_first_place_with_room():
-    assert chosen(A, [B, C], {A, B, C}) == (A, False)
-    assert chosen(A, [B, C], {B, C}) == (B, False)
-    assert chosen(A, [B, C], {C}) == (C, False)
-    assert chosen(A, [B, C], set()) == (A, True)
-    assert chosen(A, [], {B}) == (A, True)
+FALLBACK = Present(B, A.label)
 
 
-def test_a_server_where_it_is_wanted_needs_no_room():
-    assert chosen(A, [B], set(), Present(A)) == (A, False)
+@pytest.mark.parametrize(
+    ("wanted", "others", "room", "present", "choice"),
+    [
+        # of a choice, the second part says whether there was no room
+        # a new server gets the first place with room
+        (A, [B, C], {A, B, C}, None, (A, False)),
+        (A, [B, C], {B, C}, None, (B, False)),
+        (A, [B, C], {C}, None, (C, False)),
+        (A, [B, C], set(), None, (A, True)),
+        (A, [], {B}, None, (A, True)),
+        # where it is wanted it needs no room
+        (A, [B], set(), Present(A), (A, False)),
+        # at a fallback it stays until something else is wanted
+        (A, [B], {A, B}, FALLBACK, (B, False)),
+        (A, [], set(), FALLBACK, (B, False)),
+        (C, [B], {A, B, C}, FALLBACK, (C, False)),
+        (B, [], set(), FALLBACK, (B, False)),
+        # wanted elsewhere, an existing server goes to no fallback
+        (A, [B, C], {B, C}, Present(C), (A, True)),
+    ],
+)
+def test_where_a_server_is_placed(wanted, others, room, present, choice):
+    assert chosen(wanted, others, room, present) == choice
 
 
-def test_a_server_at_a_fallback_stays_until_something_else_is_wanted():
-    there = Present(B, A.label)
-    assert chosen(A, [B], {A, B}, there) == (B, False)
-    assert chosen(A, [], set(), there) == (B, False)
-    assert chosen(C, [B], {A, B, C}, there) == (C, False)
-    assert chosen(B, [], set(), there) == (B, False)
+def test_only_a_server_at_a_fallback_has_its_label():
     assert FALLBACK_FOR not in spec(B).at(B).labels
-
-
-def test_a_server_that_is_wanted_elsewhere_goes_to_no_fallback():
-    assert chosen(A, [B, C], {B, C}, Present(C)) == (A, True)
+    assert spec(A).at(B).labels.items() >= {FALLBACK_FOR: "cpx22.fsn1"}.items()
 
 
 @pytest.mark.parametrize(
@@ -114,10 +122,6 @@ def test_what_was_chosen_is_kept(wanted, others, room, others_later, room_later)
     made = Present(server.placement, server.labels)
     (again,), _ = placed(spec(wanted, others_later), lambda at: at in room_later, {"worker-1": made})
     assert again.placement == server.placement
-
-
-def test_the_label_says_what_was_wanted():
-    assert spec(A).at(B).labels.items() >= {FALLBACK_FOR: "cpx22.fsn1"}.items()
 
 
 def test_a_fallback_changes_what_it_names():

@@ -135,34 +135,31 @@ AGENT = {
 }
 
 
-@pytest.mark.parametrize(
-    ("change", "upgrade"),
-    [
-        ({"version": "v1.36.3+k3s1"}, True),
-        ({"version": "", "channel": "stable"}, True),
-        ({"install_url": "https://other.example"}, True),
-        ({"token": "U"}, False),
-        ({"node_labels": {"disk": "fast"}}, False),
-        ({"version": "v1.36.3+k3s1", "cluster": "8/a/b"}, False),
-    ],
-)
-def test_only_another_k3s_in_the_same_cluster_is_an_upgrade(change, upgrade):
-    news = {**AGENT, **change}
-    assert is_upgrade(AGENT, news, release_of(news)) is upgrade
+# the installed version is the one that the channel led to
+FOLLOWS = {**AGENT, "version": "", "channel": "stable", "installed": "v1.36.3+k3s1"}
 
 
 @pytest.mark.parametrize(
-    ("change", "upgrade"),
+    ("before", "change", "upgrade"),
     [
-        ({"version": "v1.36.3+k3s1"}, False),
-        ({"version": "v1.36.3+k3s1", "install_url": "https://get.k3s.io#sha256=0"}, False),
-        ({"version": "v1.36.4+k3s1"}, True),
-        ({"channel": "latest"}, True),
+        (AGENT, {"version": "v1.36.3+k3s1"}, True),
+        (AGENT, {"version": "", "channel": "stable"}, True),
+        (AGENT, {"install_url": "https://other.example"}, True),
+        (AGENT, {"token": "U"}, False),
+        (AGENT, {"node_labels": {"disk": "fast"}}, False),
+        (AGENT, {"version": "v1.36.3+k3s1", "cluster": "8/a/b"}, False),
+        (FOLLOWS, {"channel": "", "version": "v1.36.3+k3s1"}, False),
+        (
+            FOLLOWS,
+            {"channel": "", "version": "v1.36.3+k3s1", "install_url": "https://get.k3s.io#sha256=0"},
+            False,
+        ),
+        (FOLLOWS, {"channel": "", "version": "v1.36.4+k3s1"}, True),
+        (FOLLOWS, {"channel": "latest"}, True),
     ],
 )
-def test_the_version_that_a_channel_has_brought_is_no_upgrade(change, upgrade):
-    before = {**AGENT, "version": "", "channel": "stable", "installed": "v1.36.3+k3s1"}
-    news = {**before, "channel": "", **change}
+def test_only_another_k3s_in_the_same_cluster_is_an_upgrade(before, change, upgrade):
+    news = {**before, **change}
     assert is_upgrade(before, news, release_of(news)) is upgrade
 
 
