@@ -106,7 +106,7 @@ def _text(value: Any) -> str | None:
 
 def _without_keys(allowed: str, names: Mapping[str, str]) -> str:
     """The text about allowed values with Python's names, and without commands for the program's own stack."""
-    said = re.split(r", such as by:|\n", allowed)[0]
+    said = re.split(r"\. Example:|\n", allowed)[0]
     for key, name in names.items():
         said = said.replace(key, name)
     for key, name in POOL_KEYS.items():

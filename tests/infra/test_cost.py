@@ -153,7 +153,7 @@ def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
         "primary IP ipv4 in ash",
         "server cpx22 in ash",
     ]
-    assert "tells no price for primary IP ipv4 in ash" in table("shop", bill, bill, prices, [elsewhere])
+    assert "has no price for primary IP ipv4 in ash" in table("shop", bill, bill, prices, [elsewhere])
 
 
 def test_no_difference_has_no_sign():

@@ -282,7 +282,7 @@ def test_through_a_gateway_of_ones_own(declared_with, own, pair):
 def test_a_gateway_that_cannot_be_used_is_refused(defaults, own, change):
     given_gateway = {name: value for name, value in {**own, **change}.items() if value is not None}
     said = problems(defaults, **PRIVATE, importNetwork="4711", gateway=json.dumps(given_gateway))
-    assert "for example: pulumi config set --path gateway.ssh" in said["gateway"]
+    assert "Example: pulumi config set --path gateway.ssh" in said["gateway"]
     good = json.dumps(own)
     assert "importNetwork must name" in problems(defaults, **PRIVATE, gateway=good)["gateway"]
 

@@ -37,7 +37,7 @@ def test_finding_a_machine(name, way):
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("nope", "no server can be meant by 'nope'; there are: dev-control"), ("11", "does not run")],
+    [("nope", "no server matches 'nope'; servers: dev-control"), ("11", "isn't running")],
 )
 def test_unknown_and_ambiguous_machines(name, says):
     with pytest.raises(SandboxError, match=says):
@@ -171,7 +171,7 @@ def test_variables_of_the_ccm_of_hollow_nodes(monkeypatch, site):
 def test_starting_twice_in_parallel(site):
     with (site.state / "serve.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(SandboxError, match="is just being started"):
+        with pytest.raises(SandboxError, match="is starting"):
             serve.run(site, parse(["serve", "--backend", "records"])[1])
 
 

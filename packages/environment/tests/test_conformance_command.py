@@ -28,7 +28,7 @@ def test_selections_of_tests(words, chosen):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--focus", ""], "'' would match every test"),
+        (["--focus", ""], "'' matches every test"),
         (["--all", "--node-deletion"], "not allowed with argument"),
         (["--processes", "0"], "'0'"),
         (["--processes", "many"], "'many'"),

@@ -57,7 +57,7 @@ def test_a_sandbox_in_another_pid_namespace(site, silent, end):
     # Its process ID there is another process's here: this one's.
     daemon.note(site, replace(daemon.find(site), pid=os.getpid(), start_time=1))
     assert daemon.find(site) is not None
-    with pytest.raises(SandboxError, match=rf"can't see it \(process {os.getpid()}, port {site.port}\)"):
+    with pytest.raises(SandboxError, match=rf"can't reach it \(process {os.getpid()}, port {site.port}\)"):
         end(site)
     assert silent.poll() is None
 
@@ -114,7 +114,7 @@ def test_a_sandbox_that_does_not_end(site, starting, end, monkeypatch):
 def test_the_lock_is_exclusive(site):
     with (
         daemon.only_one(site),
-        pytest.raises(SandboxError, match="just being started"),
+        pytest.raises(SandboxError, match="is starting"),
         daemon.only_one(site),
     ):
         pass

@@ -146,7 +146,11 @@ def test_down_waits_for_commands_in_the_environment(root, clone, lock, request):
 
 def test_one_replacement_of_the_ccm_at_a_time(root):
     site = open_site(root, {"XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]}, list, lambda _: True)
-    with takeover.alone(site), pytest.raises(SandboxError, match="runs already"), run._hollow_place(site):
+    with (
+        takeover.alone(site),
+        pytest.raises(SandboxError, match="is already running"),
+        run._hollow_place(site),
+    ):
         pass
     with environment_lock.changing(site, "up"), pytest.raises(EnvironmentBusy), run._hollow_place(site):
         pass

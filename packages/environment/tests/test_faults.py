@@ -23,7 +23,8 @@ def test_words_become_a_rule():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), [(["locked"], "'locked'"), (["times=1", "times=2"], "times"), ([], "without fields")]
+    ("words", "said"),
+    [(["locked"], "'locked'"), (["times=1", "times=2"], "times"), ([], "at least one field")],
 )
 def test_invalid_rules(words, said):
     with pytest.raises(SandboxError, match=said):

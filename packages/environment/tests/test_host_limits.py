@@ -53,7 +53,9 @@ def test_too_few_free_inotify_instances():
     assert finding.severity == "stop"
     assert finding.found == f"{THREE.instances} more are needed, 20 of 128 are free"
     assert finding.remedy == "sudo sysctl -w fs.inotify.max_user_instances=1024"
-    with pytest.raises(MissingRequirement, match=r"nothing was made:\n  inotify instances: .* → sudo sysctl"):
+    with pytest.raises(
+        MissingRequirement, match=r"nothing was created:\n  inotify instances: .* → sudo sysctl"
+    ):
         refuse(findings(facts, THREE))
 
 
@@ -84,7 +86,7 @@ def test_space_on_several_disks():
     disks = [finding for finding in findings(replace(ROOMY, spaces=spaces), THREE) if finding.what == "disk"]
     assert [disk.severity for disk in disks] == ["stop", "ok"]
     assert str(STATE) in disks[0].found
-    assert disks[0].remedy.startswith("make 1.0 GiB free")
+    assert disks[0].remedy.startswith("free 1.0 GiB")
 
 
 @pytest.fixture

@@ -189,7 +189,7 @@ def test_an_archive_damaged_by_a_machine(tmp_path):
 
 def test_a_machine_without_the_image_is_named():
     refuse_failed({"a": Answer(Result.IMPORTED), "b": Answer(Result.STRANGER), "c": Answer(Result.OFF)})
-    with pytest.raises(SandboxError, match=r"machine: b: no space left\. All others have it"):
+    with pytest.raises(SandboxError, match=r"machine: b: no space left\. The other machines have it"):
         refuse_failed({"a": Answer(Result.IMPORTED), "b": Answer(Result.FAILED, "no space left")})
 
 

@@ -113,10 +113,10 @@ def test_the_list_of_comparisons(site, capsys):
 
 
 def test_env_without_an_environment_prints_nothing(site, capsys):
-    with pytest.raises(SandboxError, match="does not run; start it with"):
+    with pytest.raises(SandboxError, match="isn't running; start it with"):
         env.run(site, parse(["env"])[1])
     assert capsys.readouterr().out == ""
-    with pytest.raises(SandboxError, match="does not run; start it with"):
+    with pytest.raises(SandboxError, match="isn't running; start it with"):
         plan.run(site, parse(["plan", "services"])[1])
 
 

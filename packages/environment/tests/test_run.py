@@ -118,7 +118,7 @@ def test_the_clusters_ccm_is_restored(site, built):
 
 def test_two_runs_are_refused(site, built):
     with takeover.taken(site, built, print):
-        with pytest.raises(SandboxError, match="runs already"), takeover.taken(site, built, print):
+        with pytest.raises(SandboxError, match="is already running"), takeover.taken(site, built, print):
             pass
         with pytest.raises(SandboxError, match="before it is tried"):
             takeover.refuse(site, "it is tried")

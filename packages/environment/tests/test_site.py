@@ -129,7 +129,7 @@ def test_commands_without_addresses_claim_none(tmp_path, monkeypatch):
     registry = tmp_path / "cache/ccm-from-scratch/sites.json"
     for name in ("doctor", "test", "release"):
         assert not isinstance(dev.place(name, tmp_path), Site)
-    with pytest.raises(SandboxError, match="of this clone does not run"):
+    with pytest.raises(SandboxError, match="of this clone isn't running"):
         dev.place("status", tmp_path)
     assert not registry.exists()
     site = dev.place("serve", tmp_path)

@@ -143,7 +143,7 @@ def test_the_lock_of_a_dead_process_is_removed(clone, command, ended, capfd):
     pulumi.heal(clone, command, "local", Steps(Console(file=screen)))
     assert not path.exists()
     assert f"locked by process {ended} of root@" in screen.getvalue()
-    assert "which has ended: pulumi cancel" in screen.getvalue()
+    assert "which has ended; running pulumi cancel" in screen.getvalue()
     assert capfd.readouterr().out == ""
     pulumi.heal(clone, command, "local", Steps(Console(file=(silent := StringIO()))))
     assert silent.getvalue() == ""

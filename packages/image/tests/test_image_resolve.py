@@ -95,7 +95,7 @@ def test_a_list_that_is_not_the_signed_one(tmp_path):
 
 
 def test_another_release_of_debian_is_not_taken_for_the_one_that_was_asked_for(tmp_path):
-    with pytest.raises(SignatureError, match=r"has as trixie-security is Debian's trixie$"):
+    with pytest.raises(SignatureError, match=r"trixie-security is Debian's trixie$"):
         newest_pins(archive(tmp_path, security="trixie"), verify, NOW)
 
 

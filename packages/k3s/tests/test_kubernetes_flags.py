@@ -192,9 +192,9 @@ def test_unknown_settings_of_a_file(tmp_path):
     ("text", "words"),
     [
         ("a: 1\na: 2", "line 2: a occurs twice"),
-        ("a: {b: 1}", "line 1: only texts"),
-        ("a:\n  b: 1", "line 2: only texts"),
-        ("a: [b, [c]]", "line 1: only texts"),
+        ("a: {b: 1}", "line 1: only strings"),
+        ("a:\n  b: 1", "line 2: only strings"),
+        ("a: [b, [c]]", "line 1: only strings"),
         ("- a", "line 1: not `name: value`"),
         ("\na: b: c", "line 2: mapping values"),
         ('a: "b', "line 1: .*quoted scalar"),

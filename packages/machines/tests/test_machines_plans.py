@@ -310,8 +310,8 @@ def test_a_machine_names_its_actual_image(tmp_path, small_image, airgap, asked, 
     message = folder / "disk/upper/etc/motd"
     assert message.exists() == differs
     if differs:
-        assert f"asked for as {asked}." in message.read_text()
-        assert "\nDebian GNU/Linux 12 (bookworm), whichever" in message.read_text()
+        assert f"requested with the image {asked}." in message.read_text()
+        assert "\nDebian GNU/Linux 12 (bookworm), whatever" in message.read_text()
 
 
 def test_a_new_machine_has_the_loaded_images(tmp_path, small_image, airgap):

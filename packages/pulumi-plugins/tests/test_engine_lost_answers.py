@@ -85,7 +85,7 @@ def test_an_object_with_another_uid_counts_as_gone() -> None:
         provider = _provider(port)
         assert provider.read(_known({"uid": "1"})).id == "default/x", "it is on its way, but still there"
         assert provider.read(_known({})).id == "default/x"
-        with pytest.raises(ResourceNotFoundError, match="created again by others"):
+        with pytest.raises(ResourceNotFoundError, match="recreated by another client"):
             provider.read(_known({"uid": "2"}))
 
 

@@ -44,7 +44,7 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "1.0").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("1.0", "link"):
-        with pytest.raises(ReleaseError, match=r"is there already.*--output"), whole(tmp_path / name):
+        with pytest.raises(ReleaseError, match=r"already exists.*--output"), whole(tmp_path / name):
             pytest.fail("it began")
 
 

@@ -70,6 +70,6 @@ def test_what_is_not_released_gets_no_tag_and_no_signature(clone: Path, signer: 
 
 def test_a_tag_is_of_a_commit(clone: Path) -> None:
     (clone / "new").write_text("x")
-    with pytest.raises(ReleaseError, match="but here is more: new"):
+    with pytest.raises(ReleaseError, match="uncommitted changes: new"):
         judge(wish(clone, "v1.2.3", uncommitted=True))
     assert judge(wish(clone, uncommitted=True)).origin.endswith(" and uncommitted changes")

@@ -81,7 +81,7 @@ def without_notes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (truncated, r"image-linux-amd64\.tar: no OCI layout of images, or not whole"),
+        (truncated, r"image-linux-amd64\.tar: no OCI layout of images, or incomplete"),
         (with_another_content, r"image-linux-amd64\.tar: its blob sha256:\w+ has the digest sha256:"),
         (with_another_image, r"RELEASE\.md names another index than that of its images, sha256:"),
         (without_an_archive, r"it has 0 archives \*-image-linux-arm64\.tar in place of one"),

@@ -125,7 +125,7 @@ def test_a_record_that_no_run_left_is_refused(tmp_path: Path, wrong: dict[str, o
 
 def test_a_record_of_another_tree_under_this_ones_name_is_refused(tmp_path: Path) -> None:
     keep(Record("b" * 40, "machines", 1, 0, {}), tmp_path).rename(tmp_path / f"{TREE_ID}-python-3.json")
-    with pytest.raises(ReleaseError, match="is not what"):
+    with pytest.raises(ReleaseError, match="is not the record"):
         find(tmp_path, TREE_ID)
 
 
@@ -137,4 +137,4 @@ def test_the_table_claims_what_ran_and_nothing_else() -> None:
     assert "| k3s | not run |" in lines
     assert "All tests: 7 passed and 2 could not run, with Kubernetes 1.36.3, Python 3.11.7" in table([RECORD])
     assert "|" not in table([])
-    assert "nothing is claimed" in table([])
+    assert "There is no record" in table([])

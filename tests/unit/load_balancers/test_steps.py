@@ -199,7 +199,7 @@ def test_what_was_changed_comes_back() -> None:
 
 def test_labels_that_go_last() -> None:
     there = replace(ACTUAL, labels={"a": "1", "ccm-from-scratch/port-80": "uid"})
-    last = change("remove labels that are not needed any more", there, foreign_ports=frozenset({443}))
+    last = change("remove labels that are no longer needed", there, foreign_ports=frozenset({443}))
     assert (last.operation, last.body) == ("update", {"labels": {"a": "1"}})
     assert last.effect(there) == ACTUAL
 

@@ -404,7 +404,9 @@ async def test_a_leftover_of_a_service_is_reported_once_and_left() -> None:
         assert "LoadBalancerOrphaned" not in cluster.events.reasons()
         await cluster.settle(900)
         [message] = cluster.events.messages("LoadBalancerOrphaned")
-        assert message.startswith("the load balancer of shop/lost was made for this Service, which does not")
+        assert message.startswith(
+            "the load balancer of shop/lost was created for this Service, which doesn't"
+        )
         assert cluster.events.reasons("lost") == ["LoadBalancerOrphaned"]
         assert "uid-lost" in cluster.balancers.targets
         assert cluster.metric("ccm_load_balancer_orphans") == 1

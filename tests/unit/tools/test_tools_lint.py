@@ -86,7 +86,7 @@ def texts(text: str, *, for_official: bool = False) -> list[str]:
             manifest(
                 {PREFIX + "location": "moon", PREFIX + "network-zone": "eu-centrall", PREFIX + "type": "lb99"}
             ),
-            ["'moon' was not known", "did you mean 'eu-central'?", f"{PREFIX}type: 'lb99' was not known"],
+            ["'moon' isn't known", "did you mean 'eu-central'?", f"{PREFIX}type: 'lb99' isn't known"],
         ),
         (manifest({PREFIX + "public-net-ipv4": "203.0.113.9"}), ["not its address"]),
         (manifest({PREFIX + "public-net-ipv4": "2001:db8::/64"}), ["not its address"]),

@@ -55,7 +55,7 @@ def choose(servers: dict[str, Way | None], name: str) -> Way:
     if len(fitting) != 1:
         known = ", ".join(sorted(servers)) or "none"
         raise SandboxError(
-            f"{'several servers' if fitting else 'no server'} matches {name!r}; servers:  {known}"
+            f"{'several servers' if fitting else 'no server'} matches {name!r}; servers: {known}"
         )
     way = servers[fitting[0]]
     if way is None:
