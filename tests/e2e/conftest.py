@@ -122,7 +122,7 @@ class Clone:
 
         def is_idle() -> bool:
             lines = [line for line in self.dev("plan").stdout.splitlines() if not line.startswith("•")]
-            return len(lines) == 1 and lines[0].endswith("up to date, nothing to do")
+            return len(lines) == 1 and lines[0].endswith("nothing to do")  # of earlier versions, too
 
         eventually(is_idle, 60, "the CCM has nothing left to do")
 
