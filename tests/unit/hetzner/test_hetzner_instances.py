@@ -250,7 +250,7 @@ async def test_standing_outside_of_the_network_is_a_problem(sky: EmulatedCloud, 
     await cloud.close()
 
 
-async def test_a_token_of_another_project_is_recognised_by_the_network(sky: EmulatedCloud, tmp_path) -> None:
+async def test_a_token_of_another_project_is_recognized_by_the_network(sky: EmulatedCloud, tmp_path) -> None:
     network = await sky.network("net")
     server = await sky.add_server("a")
     token = tmp_path / "token"
