@@ -219,7 +219,7 @@ async def test_a_cluster_that_did_not_answer_costs_nothing_but_time(
     assert "created" not in await up()
     await gate.close()
     running = lab.start("up", "--yes", "--refresh=true", OBJECT="2")
-    while "the Kubernetes API does not answer" not in await asyncio.to_thread(running.stdout.readline):
+    while "the Kubernetes API doesn't respond" not in await asyncio.to_thread(running.stdout.readline):
         assert running.poll() is None
     await gate.open()
     out, _ = await asyncio.to_thread(running.communicate)

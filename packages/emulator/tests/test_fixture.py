@@ -89,7 +89,7 @@ def test_errors_name_the_cause(installed, tmp_path):
         "    hetzner_cloud.client().servers.get_all()\n"
         "    with pytest.raises(CloudError, match='never struck .*/serverz'):\n"
         "        hetzner_cloud.faults.expect_struck()\n"
-        "    with pytest.raises(CloudError, match='nothing is here'):\n"
+        "    with pytest.raises(CloudError, match='not found'):\n"
         "        hetzner_cloud.admin('GET', '/nowhere')\n"
     )
     said = pytest_in(installed, tmp_path)
