@@ -442,7 +442,7 @@ def test_the_ccm_of_the_tree_takes_the_place_of_the_clusters_and_gives_it_back(e
             try:
                 eventually(leads_here, 120, "the CCM on this host leads")
                 assert replicas() == 0
-                assert "runs already" in environment.dev("run", check=False).stdout
+                assert "is already running" in environment.dev("run", check=False).stdout
                 assert "another terminal" in environment.dev("deploy", check=False).stdout
             finally:
                 running.kill()  # nothing can be undone now
