@@ -20,8 +20,8 @@ import yaml
 from ccm.controllers.service.syncer import view_of
 from ccm.hetzner.load_balancers import hccm_comparison
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
-from ccm.hetzner.load_balancers.service_errors import MAX_SHOWN_LENGTH, shown
 from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, read
+from ccm.hetzner.load_balancers.truncation import MAX_SHOWN_LENGTH, shown
 from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
 from ccm.output import FAILED, MISUSED, OK, print_errors

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from ccm.cloud import CloudError, LoadBalancerResult, NodeView, Notice, Orphan, ServiceView
+from ccm.cloud import CloudError, Ingress, LoadBalancerResult, NodeView, Notice, Orphan, ServiceView
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers import hccm_comparison
 from ccm.hetzner.load_balancers.apply import Outcome, RetryBudget, apply_plan
@@ -15,15 +15,9 @@ from ccm.hetzner.load_balancers.observed import observe, observe_for_release
 from ccm.hetzner.load_balancers.ownership_labels import orphans_among, used_by
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.service_annotations import annotations_to_keep
-from ccm.hetzner.load_balancers.service_errors import incomplete
 from ccm.hetzner.load_balancers.service_locks import ServiceLocks
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec, read
-from ccm.hetzner.load_balancers.status import (
-    complaints,
-    count_targets,
-    ingress_of,
-    serves,
-)
+from ccm.hetzner.load_balancers.status import complaints, count_targets, ingress_of, serves
 from ccm.hetzner.settings import LoadBalancerSettings
 
 # Plans until what the API decides by itself has settled: certificates, the load balancer, its parts.
@@ -171,8 +165,8 @@ class HetznerLoadBalancers:
         if errors:
             # With a mistake in the annotations, they may not say how it is reached.
             if balancer is None or spec.problems or not serves(balancer, ports):
-                raise incomplete(errors, notices)
-            raise incomplete(errors, notices, ingress_of(balancer, spec))
+                raise _incomplete(errors, notices)
+            raise _incomplete(errors, notices, ingress_of(balancer, spec))
         self.inventory.annotated[service.uid] = spec.annotated
         if balancer is None:
             return LoadBalancerResult((), outcome.steps, tuple(notices))
@@ -187,3 +181,23 @@ class HetznerLoadBalancers:
 
     def _read(self, service: ServiceView) -> LoadBalancerSpec:
         return read(service, self._settings, network=self.inventory.project.network is not None)
+
+
+def _incomplete(
+    errors: list[CloudError], notices: Iterable[Notice], ingress: tuple[Ingress, ...] = ()
+) -> CloudError:
+    """One error for several, at least one, with all that the owner should know.
+
+    Args:
+        errors: What is wrong. They may be other Services', too: a list that failed did so for all who waited.
+        notices: What else the owner should know.
+        ingress: How clients reach what there is.
+    """
+    others = tuple(notices)
+    if len(errors) == 1 and not others and not ingress:
+        return errors[0]
+    of_errors = [notice for error in errors for notice in error.notices]
+    whole = CloudError("; ".join(error.message for error in errors), notices=(*others, *of_errors))
+    whole.__cause__ = errors[0]
+    whole.ingress = ingress
+    return whole

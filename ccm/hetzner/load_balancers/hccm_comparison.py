@@ -15,7 +15,6 @@ from ccm.cloud import ServiceView
 from ccm.hetzner.api.models import LoadBalancer
 from ccm.hetzner.load_balancers.ownership_labels import ADOPTED, NAMESPACE, ports_by_label
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
-from ccm.hetzner.load_balancers.service_errors import enumerated, shown
 from ccm.hetzner.load_balancers.spec import (
     BY_NAME,
     PORT_KEYS,
@@ -25,6 +24,7 @@ from ccm.hetzner.load_balancers.spec import (
     official_spelling,
     read,
 )
+from ccm.hetzner.load_balancers.truncation import enumerated, shown
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")

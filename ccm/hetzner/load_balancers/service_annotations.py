@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ccm.hetzner.load_balancers.service_errors import MAX_SHOWN_LENGTH
+from ccm.hetzner.load_balancers.truncation import MAX_SHOWN_LENGTH
 
 PREFIX = "load-balancer.hetzner.cloud/"
 SHARE = PREFIX + "share"

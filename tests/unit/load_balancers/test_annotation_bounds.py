@@ -17,9 +17,9 @@ from ccm.hetzner.load_balancers.service_annotations import (
     annotations_to_keep,
     sort,
 )
-from ccm.hetzner.load_balancers.service_errors import MAX_SHOWN_LENGTH
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import Values, read
+from ccm.hetzner.load_balancers.truncation import MAX_SHOWN_LENGTH
 from ccm.hetzner.settings import environment
 
 NAME = PREFIX + "name"

@@ -27,10 +27,10 @@ from ccm.hetzner.api.models import (
 from ccm.hetzner.load_balancers.cache import ObservedCertificates
 from ccm.hetzner.load_balancers.desired import DesiredState, decide
 from ccm.hetzner.load_balancers.desired.annotated_settings import labels_of_annotations, wanted_labels
+from ccm.hetzner.load_balancers.desired.decision import InvalidAnnotations
 from ccm.hetzner.load_balancers.desired.desired_state import Placement
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
-from ccm.hetzner.load_balancers.service_errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.targets import Candidates, Target
 
 SERVERS = {

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.cloud import ServicePort, ServiceView
+from ccm.hetzner.load_balancers.desired.decision import InvalidAnnotations
 from ccm.hetzner.load_balancers.desired.listener_choice import wanted_listeners
 from ccm.hetzner.load_balancers.service_annotations import MAX_ANNOTATIONS_LENGTH, PREFIX
-from ccm.hetzner.load_balancers.service_errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import MAX_PORTS, read
 from ccm.hetzner.load_balancers.spec.selector import MAX_CONDITIONS

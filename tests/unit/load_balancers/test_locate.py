@@ -12,8 +12,12 @@ from ccm.cloud import ServicePort
 from ccm.hetzner.api.models import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers import ownership_labels as labels
 from ccm.hetzner.load_balancers.observed.observed_state import ObservedState
-from ccm.hetzner.load_balancers.observed.ownership import ClusterScope, locate, split_by_cluster
-from ccm.hetzner.load_balancers.service_errors import NotOurLoadBalancer
+from ccm.hetzner.load_balancers.observed.ownership import (
+    ClusterScope,
+    NotOurLoadBalancer,
+    locate,
+    split_by_cluster,
+)
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
 from ccm.hetzner.settings import Tenants, environment
 

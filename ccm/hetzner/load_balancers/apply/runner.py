@@ -34,7 +34,6 @@ from ccm.hetzner.load_balancers.plan import (
     Step,
     release,
 )
-from ccm.hetzner.load_balancers.service_errors import explained
 from ccm.hetzner.load_balancers.targets import Target
 
 # Codes with which the API says that a change was done already, by us or others.
@@ -80,7 +79,7 @@ async def change(steps: Sequence[Change], state: ApplyState) -> None:
         balancer = await state.cache.inventory.look(balancer.id)
         state.again = not applied.errors
     state.observed = state.observed.after(balancer)
-    state.errors += [explained(text, error) for text, error in applied.errors]
+    state.errors += [_explained(text, error) for text, error in applied.errors]
 
 
 async def apply_changes(balancer: LoadBalancer, steps: Sequence[Change], state: ApplyState) -> Applied:
@@ -239,3 +238,10 @@ async def _do(step: Step, state: ApplyState) -> None:
             await leave(step, state)
         case _:
             raise TypeError(f"no such step: {step!r}")
+
+
+def _explained(step: str, error: CloudError) -> CloudError:
+    """An error that says which step failed."""
+    whole = CloudError(f"{step}: {error.message}", notices=error.notices)
+    whole.__cause__ = error
+    return whole

@@ -13,8 +13,8 @@ from ccm.cloud import CloudError, Notice, Rejected
 from ccm.hetzner.api.models import Certificate
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.ownership_labels import NAMESPACE, STAGING, is_certificate_of
-from ccm.hetzner.load_balancers.service_errors import enumerated, quoted
 from ccm.hetzner.load_balancers.spec import CertificateSpec, LoadBalancerSpec
+from ccm.hetzner.load_balancers.truncation import enumerated, quoted
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from ccm.cloud import Notice, Rejected
@@ -30,11 +30,19 @@ from ccm.hetzner.load_balancers.desired.target_choice import choose_targets
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.ownership_labels import ADOPTED, NAMESPACE
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
-from ccm.hetzner.load_balancers.service_errors import InvalidAnnotations
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
+from ccm.hetzner.load_balancers.truncation import enumerated
 
 # Notices about ports, where there are none that a load balancer could serve.
 _UNSERVABLE = frozenset({"UnsupportedProtocolConfigured", "NodePortMissing", "IPFamilyUnsupported"})
+
+
+class InvalidAnnotations(Rejected):
+    """Annotations of a Service are wrong; names them all."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        text = enumerated([*problems], between="; ")
+        super().__init__(text, notices=(Notice("InvalidLoadBalancerAnnotation", text),))
 
 
 def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:

@@ -25,8 +25,8 @@ from ccm.hetzner.load_balancers.listeners import (
 )
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.ownership_labels import SERVICE_UID
-from ccm.hetzner.load_balancers.service_errors import enumerated
 from ccm.hetzner.load_balancers.spec import CertificateSpec, HealthCheckSpec, LoadBalancerSpec, PortSpec
+from ccm.hetzner.load_balancers.truncation import enumerated
 
 Asked = TypeVar("Asked", PortSpec, HealthCheckSpec)
 _NO_CHECK = HealthCheckSpec(chosen=False)

@@ -15,8 +15,8 @@ from ccm.hetzner.load_balancers.desired.desired_state import Placement
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.ownership_labels import DEFAULT_TYPE, NAMESPACE
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
-from ccm.hetzner.load_balancers.service_errors import enumerated, shown
 from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, LoadBalancerSpec
+from ccm.hetzner.load_balancers.truncation import enumerated, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from ccm.hetzner.api.models import LoadBalancerType, Server
 from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
-from ccm.hetzner.load_balancers.service_errors import enumerated
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target
+from ccm.hetzner.load_balancers.truncation import enumerated
 
 # What a network of Hetzner can have.
 _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))

@@ -9,9 +9,13 @@ from ccm.cloud import NodeView, ServiceView
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers.cache import JUST_NOW, LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, ObservedState
-from ccm.hetzner.load_balancers.observed.ownership import ClusterScope, locate, split_by_cluster
+from ccm.hetzner.load_balancers.observed.ownership import (
+    ClusterScope,
+    NotOurLoadBalancer,
+    locate,
+    split_by_cluster,
+)
 from ccm.hetzner.load_balancers.ownership_labels import with_ownership
-from ccm.hetzner.load_balancers.service_errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import targets_of
 

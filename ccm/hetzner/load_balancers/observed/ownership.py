@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from ccm.cloud import Notice
+from ccm.cloud import CloudError, Notice
 from ccm.hetzner.api.models import LoadBalancer
 from ccm.hetzner.load_balancers.observed.observed_state import NOTHING, Former, ObservedState
 from ccm.hetzner.load_balancers.ownership_labels import (
@@ -17,9 +17,15 @@ from ccm.hetzner.load_balancers.ownership_labels import (
     is_of_other_cluster,
 )
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
-from ccm.hetzner.load_balancers.service_errors import NotOurLoadBalancer
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.settings import Tenants
+
+
+class NotOurLoadBalancer(CloudError):
+    """A load balancer exists that conflicts, and it isn't ours to change."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, notices=(Notice("LoadBalancerNotOurs", message),))
 
 
 @dataclass(frozen=True, slots=True)

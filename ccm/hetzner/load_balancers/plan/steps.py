@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from ccm.hetzner.api.models import Certificate, LoadBalancer
 from ccm.hetzner.load_balancers.desired import DesiredState
-from ccm.hetzner.load_balancers.service_errors import enumerated
 from ccm.hetzner.load_balancers.spec import SETTINGS, CertificateSpec
 from ccm.hetzner.load_balancers.targets import Target
+from ccm.hetzner.load_balancers.truncation import enumerated
 
 Json = dict[str, Any]
 # What a step does and to what: unique in a plan.

@@ -17,7 +17,6 @@ from typing import Any
 
 from ccm.cloud import Notice, ServiceView
 from ccm.hetzner.load_balancers.service_annotations import PREFIX, Annotations, sort
-from ccm.hetzner.load_balancers.service_errors import shown
 from ccm.hetzner.load_balancers.spec.annotation_table import (
     BY_NAME,
     TABLE,
@@ -27,6 +26,7 @@ from ccm.hetzner.load_balancers.spec.annotation_table import (
 )
 from ccm.hetzner.load_balancers.spec.selector import Selector
 from ccm.hetzner.load_balancers.spec.validation import refused_ranges, unsupported, without_effect
+from ccm.hetzner.load_balancers.truncation import shown
 from ccm.hetzner.settings import LoadBalancerSettings, Tenants, among
 
 _NOTHING: Mapping[str, str] = {}

@@ -9,8 +9,8 @@ from ipaddress import IPv4Network
 
 from ccm.cloud import Notice, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.service_annotations import PREFIX, SOURCE_RANGES, Annotations
-from ccm.hetzner.load_balancers.service_errors import MAX_SHOWN_LENGTH, enumerated
 from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS, TABLE, PortSpec
+from ccm.hetzner.load_balancers.truncation import MAX_SHOWN_LENGTH, enumerated
 from ccm.hetzner.settings import LoadBalancerSettings
 from ccm.ip import parse_network
 
