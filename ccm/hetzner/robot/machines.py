@@ -190,12 +190,7 @@ _ZONES = {"fsn1": "eu-central", "nbg1": "eu-central", "hel1": "eu-central"}
 
 
 def describe_robot(
-    server: RobotServer,
-    node: NodeView,
-    options: InstanceOptions,
-    *,
-    forward_internal: bool,
-    shut_down: bool,
+    server: RobotServer, node: NodeView, options: InstanceOptions, *, forward_internal: bool, shut_down: bool
 ) -> Instance:
     """Describe a Robot server for a Node.
 

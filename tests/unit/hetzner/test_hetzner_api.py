@@ -154,10 +154,7 @@ async def test_a_wrong_token_is_reported_without_its_text(sky: EmulatedCloud) ->
 async def test_an_api_that_is_not_there(sky: EmulatedCloud, monkeypatch) -> None:
     monkeypatch.setattr("ccm.hetzner.api.client.asyncio.sleep", no_sleep)
     api = HetznerApi(
-        token=lambda: "t" * 64,
-        endpoint="http://127.0.0.1:9/v1",
-        metrics=sky.api()._metrics,
-        budget=Budget(),
+        token=lambda: "t" * 64, endpoint="http://127.0.0.1:9/v1", metrics=sky.api()._metrics, budget=Budget()
     )
     with pytest.raises(Unavailable, match="could not connect, or the connection broke"):
         await servers(api)
@@ -224,9 +221,7 @@ async def test_every_request_is_counted(sky: EmulatedCloud) -> None:
     await api.close()
 
 
-async def test_the_quota_metric_follows_the_budget(
-    sky: EmulatedCloud,
-) -> None:
+async def test_the_quota_metric_follows_the_budget(sky: EmulatedCloud) -> None:
     registry, now = CollectorRegistry(), 0.0
     sky.api(registry=registry, budget=(budget := Budget(clock=lambda: now)))
 

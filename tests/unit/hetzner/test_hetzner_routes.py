@@ -41,10 +41,7 @@ async def site(sky: EmulatedCloud, monkeypatch) -> AsyncIterator[Site]:
     monkeypatch.setattr("ccm.hetzner.routes.PAUSE", 0.01)
     network = await sky.network("net")
     servers = [await sky.add_server(f"s{number}", networks=[network]) for number in range(3)]
-    environment = sky.environment | {
-        "HCLOUD_NETWORK": "net",
-        "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
-    }
+    environment = sky.environment | {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
     cloud = open_cloud(environment)
     await cloud.start()
     await sky.forget_requests()

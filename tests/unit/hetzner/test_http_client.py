@@ -92,11 +92,7 @@ def put_authority(authority: trustme.CA, folder: Path, variable: str) -> str:
     "variable", ["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", None]
 )
 async def test_variables_mean_the_same_for_all_clients(
-    variable: str | None,
-    authority: trustme.CA,
-    server: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    variable: str | None, authority: trustme.CA, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if variable:
         monkeypatch.setenv(variable, put_authority(authority, tmp_path / "ca", variable))

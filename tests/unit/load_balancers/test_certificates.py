@@ -318,9 +318,7 @@ class TestNotOursToDelete:
         assert ours["id"] not in {certificate["id"] for certificate in await certificates(site)}
 
 
-async def test_a_reused_name_of_a_certificate_is_followed_later(
-    site: BalancerSite,
-) -> None:
+async def test_a_reused_name_of_a_certificate_is_followed_later(site: BalancerSite) -> None:
     """As where a job renews it: upload, rename both, and change the Service."""
     old = await upload(site, "site")
     annotations = {"protocol": "https", "http-certificates": "site"}

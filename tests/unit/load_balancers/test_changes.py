@@ -146,10 +146,7 @@ class TestNameAndLabels:
         assert told(desired, there) == [
             (("update", "labels"), set()),
             (("update_service", 80), set()),
-            (
-                ("update", "old labels"),
-                {("update_service", 80)},
-            ),
+            (("update", "old labels"), {("update_service", 80)}),
         ]
         first, _, last = changes(desired, there)
         assert first.body == {"labels": {"a": "1", f"{FIELD}timeout": "x", f"{FIELD}interval": ""}}
@@ -325,10 +322,7 @@ class TestListeners:
     def test_what_goes_comes_first_what_others_have_stays(self) -> None:
         there = actual(services=(listener(80), listener(81), listener(443)))
         desired = wanted(listeners=(listener(443), listener(8080, "http")), foreign_ports=frozenset({81}))
-        assert told(desired, there) == [
-            (("delete_service", 80), set()),
-            (("add_service", 8080), set()),
-        ]
+        assert told(desired, there) == [(("delete_service", 80), set()), (("add_service", 8080), set())]
 
     def test_a_redirect_waits_until_port_80_is_free(self) -> None:
         https = listener(443, "https")

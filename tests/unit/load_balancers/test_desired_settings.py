@@ -190,33 +190,13 @@ class TestRememberedFields:
         [
             ({"health-check-interval": "5"}, None, {"interval", "timeout"}),
             ({"health-check-interval": "10"}, None, {"interval"}),
-            (
-                {"health-check-interval": "5"},
-                timed(20, 4),
-                {"interval"},
-            ),
-            (
-                {"health-check-interval": "5"},
-                timed(20, 6),
-                {"interval", "timeout"},
-            ),
-            (
-                {"health-check-timeout": "12"},
-                timed(11, 4),
-                {"interval", "timeout"},
-            ),
-            (
-                {"health-check-timeout": "12"},
-                timed(12, 4),
-                {"timeout"},
-            ),
+            ({"health-check-interval": "5"}, timed(20, 4), {"interval"}),
+            ({"health-check-interval": "5"}, timed(20, 6), {"interval", "timeout"}),
+            ({"health-check-timeout": "12"}, timed(11, 4), {"interval", "timeout"}),
+            ({"health-check-timeout": "12"}, timed(12, 4), {"timeout"}),
             ({"health-check-timeout": "12"}, None, {"timeout"}),
             ({"health-check-timeout": "4", "health-check-interval": "5"}, None, {"interval", "timeout"}),
-            (
-                {"health-check-retries": "5"},
-                timed(4, 9),
-                {"retries"},
-            ),
+            ({"health-check-retries": "5"}, timed(4, 9), {"retries"}),
             ({}, timed(4, 9), set()),
         ],
     )

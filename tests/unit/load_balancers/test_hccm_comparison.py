@@ -261,9 +261,7 @@ async def test_an_adopted_one_is_named_after_its_annotation_has_gone(site: Balan
     assert await site.balancers.differences(without, "official") == []
 
 
-async def test_others_are_named_after_the_annotation_share_is_gone(
-    site: BalancerSite,
-) -> None:
+async def test_others_are_named_after_the_annotation_share_is_gone(site: BalancerSite) -> None:
     other = view("other", 81, uid="99999999-2222-3333-4444-555555555555", annotations={"share": "edge"})
     await site.ensure(view("web", 80, annotations={"share": "edge"}))
     await site.ensure(other)
@@ -286,9 +284,7 @@ async def test_only_a_protection_that_is_there_keeps_an_adopted_one(site: Balanc
     assert not any("deletes the load balancer together" in one for one in told)
 
 
-async def test_the_official_one_takes_only_ids_of_primary_ips(
-    site: BalancerSite,
-) -> None:
+async def test_the_official_one_takes_only_ids_of_primary_ips(site: BalancerSite) -> None:
     body = {"name": "shop", "type": "ipv4", "location": "hel1"}
     ip = (await site.sky.call("POST", "/primary_ips", body))["primary_ip"]
     service = view(annotations={"public-net-ipv4": "shop"})

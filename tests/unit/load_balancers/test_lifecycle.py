@@ -24,13 +24,7 @@ from ccm.hetzner.load_balancers.ownership_labels import may_delete
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.plan.listener_changes import service_body
 from ccm.hetzner.load_balancers.plan.planner import changes
-from ccm.hetzner.load_balancers.plan.steps import (
-    NOTHING,
-    Create,
-    DeleteCertificates,
-    create,
-    creation_body,
-)
+from ccm.hetzner.load_balancers.plan.steps import NOTHING, Create, DeleteCertificates, create, creation_body
 from ccm.hetzner.load_balancers.plan.target_changes import target_body
 from ccm.hetzner.load_balancers.spec.annotation_table import CertificateSpec
 from ccm.hetzner.load_balancers.targets import Target

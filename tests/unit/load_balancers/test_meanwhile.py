@@ -63,9 +63,7 @@ async def test_joining_a_shared_one_waits_while_its_only_service_leaves(site: Ba
     assert [one["listen_port"] for one in joined["services"]] == [81]
 
 
-async def test_a_service_of_another_process_keeps_the_shared_one(
-    site: BalancerSite,
-) -> None:
+async def test_a_service_of_another_process_keeps_the_shared_one(site: BalancerSite) -> None:
     await site.add_nodes("a")
     await site.ensure(view(annotations={"share": "edge"}))
     edge = await site.one()
@@ -158,9 +156,7 @@ async def test_a_name_taken_by_our_own_lost_request_is_found_at_once(site: Balan
     assert len(balancer["targets"]) == 1
 
 
-async def test_wrong_annotations_leave_the_shared_one_alone(
-    site: BalancerSite,
-) -> None:
+async def test_wrong_annotations_leave_the_shared_one_alone(site: BalancerSite) -> None:
     await site.ensure(view("other", 81, uid=OTHER_UID, annotations={"share": "edge"}))
     await site.ensure(view(annotations={"share": "edge"}))
     before = await site.one()

@@ -191,10 +191,7 @@ DOUBT = ", which may be another cluster's, because CCM_CLUSTER_ID is not set,"
         (
             {**NAMED, f"{OURS}port-443": THIRD, f"{OURS}port-80": OTHER} | IN_C1,
             "c1",
-            [
-                Orphan("shop", "api", OTHER, BALANCER),
-                Orphan("shop", "", THIRD, f"port 443 of {BALANCER}"),
-            ],
+            [Orphan("shop", "api", OTHER, BALANCER), Orphan("shop", "", THIRD, f"port 443 of {BALANCER}")],
             [Orphan("shop", "api", OTHER, CERTIFICATE)],
         ),
     ],

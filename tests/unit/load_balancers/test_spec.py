@@ -125,10 +125,7 @@ def test_primary_ips_that_no_load_balancer_can_have() -> None:
 
 @pytest.mark.parametrize(
     ("key", "variable"),
-    [
-        ("delete-protection", "CCM_PROTECTION_NAMESPACES"),
-        ("private-ipv4", "CCM_PRIVATE_IPV4_NAMESPACES"),
-    ],
+    [("delete-protection", "CCM_PROTECTION_NAMESPACES"), ("private-ipv4", "CCM_PRIVATE_IPV4_NAMESPACES")],
 )
 def test_what_an_operator_allows_some_namespaces(key: str, variable: str) -> None:
     def found(allowed: str) -> LoadBalancerSpec:
@@ -179,9 +176,7 @@ def test_where_it_is_made(
 def test_a_default_of_the_environment_is_asked_for_too() -> None:
     found = spec({}, ALGORITHM_TYPE="least_connections", HEALTH_CHECK_RETRIES="2", USES_PROXYPROTOCOL="true")
     assert found.asked == {"algorithm"}
-    assert found.ports == {
-        80: PortSpec(proxyprotocol=True, check=HealthCheckSpec(retries=2, chosen=False)),
-    }
+    assert found.ports == {80: PortSpec(proxyprotocol=True, check=HealthCheckSpec(retries=2, chosen=False))}
     assert found.ports[80].asked == {"proxyprotocol"}
     check = found.ports[80].check
     assert check is not None
@@ -259,11 +254,7 @@ class TestChecks:
                 "interval timeout",
             ),
             ({"timeout": "15"}, HealthCheckSpec(timeout=15, chosen=False), "timeout"),
-            (
-                {"interval": "9"},
-                HealthCheckSpec(interval=9, timeout=9, chosen=False),
-                "interval",
-            ),
+            ({"interval": "9"}, HealthCheckSpec(interval=9, timeout=9, chosen=False), "interval"),
             ({"retries": "5"}, HealthCheckSpec(retries=5, chosen=False), "retries"),
             ({"port": "8080"}, HealthCheckSpec(port=8080), ""),
             ({"protocol": "tcp"}, HealthCheckSpec(), ""),

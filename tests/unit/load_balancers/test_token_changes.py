@@ -294,9 +294,7 @@ async def test_a_network_that_was_on_its_way_proves_nothing(gated: tuple[Balance
 
 
 @pytest.mark.parametrize("gated", [("POST", "/load_balancers")], indirect=True)
-async def test_a_pending_load_balancer_proves_nothing(
-    gated: tuple[BalancerSite, Gate],
-) -> None:
+async def test_a_pending_load_balancer_proves_nothing(gated: tuple[BalancerSite, Gate]) -> None:
     site, gate = gated
     await site.add_nodes("a")
     with pytest.raises(TokenChanged):
@@ -327,9 +325,7 @@ async def test_no_step_is_tried_after_the_first_that_the_token_ends(gated: tuple
 
 
 @pytest.mark.parametrize("gated", [("POST", "/networks/*/actions/add_route")], indirect=True)
-async def test_a_pending_route_is_not_awaited_in_another_project(
-    gated: tuple[BalancerSite, Gate],
-) -> None:
+async def test_a_pending_route_is_not_awaited_in_another_project(gated: tuple[BalancerSite, Gate]) -> None:
     site, gate = gated
     await site.add_nodes("a")
     await site.restart(HCLOUD_NETWORK_ROUTES_ENABLED="true")

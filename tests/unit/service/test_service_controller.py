@@ -45,11 +45,7 @@ async def test_a_service_gets_its_load_balancer_finalizer_and_address() -> None:
         ({"finalizer": True}, ["ensure"], 1),
         *(({"type": kind}, [], 0) for kind in ("ClusterIP", "NodePort", "ExternalName")),
         ({"loadBalancerClass": "metallb.example/bgp", "finalizer": True}, [], 0),
-        (
-            {"metadata": {"finalizers": ["a.example/b"], "deletionTimestamp": "2026-01-01T00:00:00Z"}},
-            [],
-            0,
-        ),
+        ({"metadata": {"finalizers": ["a.example/b"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}, [], 0),
     ],
 )
 async def test_what_a_new_service_costs(parts: dict[str, Any], calls: list[str], patches: int) -> None:

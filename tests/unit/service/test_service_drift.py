@@ -138,9 +138,7 @@ class TestController:
 
 
 @given(st.lists(st.floats(0, 2 * RESET_AFTER), max_size=60))
-def test_the_first_repair_is_immediate_and_later_ones_wait(
-    pauses: list[float],
-) -> None:
+def test_the_first_repair_is_immediate_and_later_ones_wait(pauses: list[float]) -> None:
     drift_backoff, now, before = DriftBackoff(), 0.0, -RESET_AFTER - 1
     for pause in pauses:
         now += pause

@@ -386,19 +386,8 @@ _PORT = (
         variable="HEALTH_CHECK_RETRIES",
         field="health_check.retries",
     ),
-    Key(
-        "health-check-http-domain",
-        NAME,
-        "Host header of an HTTP check.",
-        field="health_check.http.domain",
-    ),
-    Key(
-        "health-check-http-path",
-        ANY,
-        "Path of an HTTP check.",
-        default="/",
-        field="health_check.http.path",
-    ),
+    Key("health-check-http-domain", NAME, "Host header of an HTTP check.", field="health_check.http.domain"),
+    Key("health-check-http-path", ANY, "Path of an HTTP check.", default="/", field="health_check.http.path"),
     Key(
         "health-check-http-validate-certificate",
         BOOLEAN,
