@@ -48,15 +48,6 @@ class TestOneThatIsRefused:
         assert (address(balancer), len(targets(balancer))) == ("10.0.0.9", 1)
         assert (await site.ensure(asking(private_ipv4="10.0.0.9"))).steps == ()
 
-    async def test_it_gets_its_own_back_in_the_network_where_it_was(self, site: BalancerSite) -> None:
-        before = await there(site)
-        await site.sky.network("other")
-        await site.restart(HCLOUD_NETWORK="other")
-        await site.sky.fault(path="*/attach_to_network", code="no_subnet_available", times=1)
-        await refused(site, asking())
-        balancer = await site.one()
-        assert balancer["private_net"] == [{"network": site.network, "ip": before}]
-
     async def test_it_stays_where_it_is_while_it_can_not_leave(self, site: BalancerSite) -> None:
         before = await there(site)
         await site.sky.fault(path="*/detach_from_network", code="service_error", times=1)

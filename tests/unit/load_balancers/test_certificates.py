@@ -75,16 +75,6 @@ class TestUploaded:
         assert serving["public_net"]["ipv4"]["ip"] in {one.ip for one in some}
         assert none == ()
 
-    async def test_one_that_is_lost_later_leaves_the_listener_alone(self, site: BalancerSite) -> None:
-        await upload(site, "one")
-        await site.ensure(view("web", 443, annotations={"protocol": "https", "http-certificates": "one"}))
-        before = await site.one()
-        with pytest.raises(CloudError, match="'other'"):
-            await site.ensure(
-                view("web", 443, annotations={"protocol": "https", "http-certificates": "other"})
-            )
-        assert await site.one() == before
-
     async def test_one_that_is_lost_at_creation_keeps_nothing_else_back(self, site: BalancerSite) -> None:
         lost = await upload(site, "lost")
         annotations = {"port.443.protocol": "https", "port.443.http-certificates": str(lost)}
@@ -96,17 +86,6 @@ class TestUploaded:
         balancer = await site.one()
         assert used(balancer).keys() == {80}
         assert len(balancer["targets"]) == 1
-
-    async def test_redirects_take_port_80(self, site: BalancerSite) -> None:
-        await upload(site, "one")
-        https = {"port.443.protocol": "https", "port.443.http-certificates": "one"}
-        await site.ensure(view("web", 80, 443, annotations=https))
-        redirecting = {**https, "port.443.http-redirect-http": "true"}
-        await site.ensure(view("web", 443, annotations=redirecting))
-        [listener] = (await site.one())["services"]
-        assert listener["http"]["redirect_http"] is True
-        await site.ensure(view("web", 80, 443, annotations=https))
-        assert used(await site.one()).keys() == {80, 443}
 
 
 class TestManaged:
@@ -158,11 +137,6 @@ class TestManaged:
         assert new["domain_names"] == ["new.example.com"]
         assert used(await site.one()) == {443: [new["id"]]}
         assert (await site.ensure(changed)).steps == ()
-
-    async def test_it_goes_when_it_is_not_wanted_any_more(self, site: BalancerSite) -> None:
-        await site.ensure(view("web", 443, annotations=MANAGED))
-        await site.ensure(view("web", 443))
-        assert await certificates(site) == []
 
     async def test_it_goes_with_its_service(self, site: BalancerSite) -> None:
         await upload(site, "uploaded")

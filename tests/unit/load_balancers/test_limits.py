@@ -2,51 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from balancer_site import BalancerSite, number, targets, view
+from balancer_site import BalancerSite, view
 
-from ccm.cloud import CloudError, LoadBalancerResult, ServicePort, ServiceView
+from ccm.cloud import CloudError, ServicePort, ServiceView
 from ccm.hetzner.load_balancers.cache import catalogue
 from sandbox.kubernetes_tests.selection import LIMITS
-
-
-def listener(port: int) -> dict[str, object]:
-    return {"protocol": "tcp", "listen_port": port, "destination_port": port}
-
-
-def told(result: LoadBalancerResult, reason: str) -> str:
-    [notice] = [one for one in result.notices if one.reason == reason]
-    return notice.message
-
-
-async def test_listeners_of_others_take_room(site: BalancerSite) -> None:
-    await site.make("theirs", services=[listener(21), listener(22), listener(23)])
-    service = view("web", 80, 81, 82, annotations={"adopt": "theirs", "preserve-foreign": "true"})
-    result = await site.ensure(service)
-    assert [one["listen_port"] for one in (await site.one())["services"]] == [21, 22, 23, 80, 81]
-    assert "left out: 82" in told(result, "MaxServicesReached")
-    assert (await site.ensure(service)).steps == ()
-
-
-async def test_targets_of_others_take_room(site: BalancerSite) -> None:
-    foreign = await site.add_nodes("x", "y")
-    site.nodes.clear()
-    await site.make(
-        "theirs",
-        targets=[{"type": "server", "server": {"id": number(one)}} for one in foreign]
-        + [{"type": "label_selector", "label_selector": {"selector": "nothing=here"}}],
-    )
-    await site.add_nodes(*(f"n{index:02}" for index in range(25)))
-    service = view(annotations={"adopt": "theirs", "preserve-foreign": "true"})
-    result = await site.ensure(service)
-    balancer = await site.one()
-    assert len(balancer["targets"]) == 25
-    assert targets(balancer).keys() >= {number(one) for one in foreign}
-    assert told(result, "MaxTargetsReached").endswith(": n22, n23, n24")
-    assert (await site.ensure(service)).steps == ()
 
 
 async def test_types_are_read_after_a_refusal(site: BalancerSite, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +52,3 @@ async def test_features_that_hetzner_lacks_are_reported(site: BalancerSite, test
     result = await site.ensure(service)
     assert reason in {notice.reason for notice in result.notices}
     assert LIMITS[test].endswith(f"(Event {reason})")
-
-
-async def test_who_can_be_served_otherwise_is(site: BalancerSite) -> None:
-    """As under the official CCM: what has no effect keeps no Service from its load balancer."""
-    await site.ensure(replace(view("web", 80, session_affinity="ClientIP"), source_ranges=("10.0.0.1/32",)))
-    assert [one["listen_port"] for one in (await site.one())["services"]] == [80]

@@ -195,24 +195,6 @@ async def test_what_the_load_balancer_serves_with_is_never_asked_to_go(site: Bal
     assert not result.notices
 
 
-async def test_what_is_adopted_beside_foreign_listeners_keeps_them(site: BalancerSite) -> None:
-    await site.add_nodes("a")
-    theirs = await site.make()
-    await site.act(
-        theirs["id"],
-        "add_service",
-        listen_port=80,
-        protocol="tcp",
-        destination_port=1234,
-        proxyprotocol=False,
-        health_check={"protocol": "tcp", "port": 1234, "interval": 15, "timeout": 10, "retries": 3},
-    )
-    before = (await site.one())["services"]
-    spec = {"adopt": "theirs", "preserve-foreign": "true"}
-    await site.ensure(view(annotations=spec))
-    assert (await site.one())["services"] == before
-
-
 @pytest.mark.parametrize("ours", [True, False])
 async def test_a_recreated_network_is_followed_in_the_same_project(site: BalancerSite, *, ours: bool) -> None:
     """As where Terraform replaces it. In another project, one of the same name is a stranger's."""

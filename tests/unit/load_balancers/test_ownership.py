@@ -314,23 +314,3 @@ class TestMoving:
         assert sorted(one["name"] for one in await site.all()) == sorted(
             ["a" + UID.replace("-", "")[:31], "theirs"]
         )
-
-
-class TestReverseNames:
-    async def test_set_changed_and_reset(self, site: BalancerSite) -> None:
-        await site.ensure(view())
-        usual = (await site.one())["public_net"]
-        both = {"ipv4-rdns": "four.example.com", "ipv6-rdns": "six.example.com"}
-        await site.ensure(view(annotations=both))
-        public = (await site.one())["public_net"]
-        assert (public["ipv4"]["dns_ptr"], public["ipv6"]["dns_ptr"]) == (
-            "four.example.com",
-            "six.example.com",
-        )
-        assert (await site.ensure(view(annotations=both))).steps == ()
-        await site.restart()
-        await site.ensure(view(annotations={"ipv4-rdns": "four.example.com"}))
-        assert (await site.one())["public_net"]["ipv6"] == usual["ipv6"]
-        await site.ensure(view())
-        assert (await site.one())["public_net"] == usual
-        assert (await site.ensure(view())).steps == ()

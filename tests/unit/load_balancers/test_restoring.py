@@ -13,30 +13,11 @@ ANNOTATED = "ccm-from-scratch/annotated"
 
 
 class TestPublicInterface:
-    async def test_it_comes_back(self, site: BalancerSite) -> None:
-        await site.ensure(view(annotations={"disable-public-network": "true"}))
-        assert (await site.one())["labels"][ANNOTATED] == "public"
-        await site.restart()
-        await site.ensure(view())
-        balancer = await site.one()
-        assert balancer["public_net"]["enabled"] is True
-        assert ANNOTATED not in balancer["labels"]
-        assert (await site.ensure(view())).steps == ()
-
     async def test_targets_use_private_addresses_no_more_after_it_is_back(self, site: BalancerSite) -> None:
         await site.add_nodes("a", "b")
         await site.ensure(view(annotations={"disable-public-network": "true", "use-private-ip": "true"}))
         await site.ensure(view())
         assert {one["use_private_ip"] for one in (await site.one())["targets"]} == {False}
-
-
-class TestProtection:
-    async def test_somebody_elses_stays(self, site: BalancerSite) -> None:
-        await site.ensure(view())
-        await site.act((await site.one())["id"], "change_protection", delete=True)
-        await site.restart()
-        assert (await site.ensure(view())).steps == ()
-        assert (await site.one())["protection"] == {"delete": True}
 
 
 async def test_the_mark_stays_while_restoring_fails(site: BalancerSite) -> None:
@@ -47,21 +28,6 @@ async def test_the_mark_stays_while_restoring_fails(site: BalancerSite) -> None:
     assert (await site.one())["labels"][ANNOTATED] == "public"
     await site.ensure(view())
     assert (await site.one())["public_net"]["enabled"] is True
-
-
-async def test_what_the_official_ccm_set_costs_no_write(site: BalancerSite) -> None:
-    theirs = await site.make(
-        "a" + UID.replace("-", "")[:31],
-        labels={LABEL: UID},
-        network=site.network,
-        public_interface=False,
-        services=[{"protocol": "tcp", "listen_port": 80, "destination_port": 30080}],
-    )
-    await site.act(
-        theirs["id"], "change_dns_ptr", ip=theirs["public_net"]["ipv4"]["ip"], dns_ptr="x.example.com"
-    )
-    service = view(annotations={"disable-public-network": "true", "ipv4-rdns": "x.example.com"})
-    assert (await site.ensure(service)).steps == ()
 
 
 async def official(site: BalancerSite, name: str = "by-hand", **more: Any) -> dict[str, Any]:
@@ -129,14 +95,6 @@ class TestWhatIsNotAnnotated:
         assert found[key] == {**default, "type": "lb11"}[key]
         assert (await site.ensure(view(annotations=rest))).steps == ()
 
-    @pytest.mark.parametrize("protocol", [{}, {"health-check-protocol": "tcp"}])
-    async def test_unused_http_keys_cost_no_write(self, site: BalancerSite, protocol: dict[str, str]) -> None:
-        keys = {"health-check-http-path": "/x", "health-check-http-domain": "x.example", **protocol}
-        keys |= {"http-cookie-name": "X", "http-status-codes": "200", "health-check-interval": "20s"}
-        await site.ensure(view(annotations=keys))
-        await leave_to_official(site)
-        assert (await site.ensure(view(annotations=keys))).steps == ()
-
     async def test_tls_ended_by_hand_stays(self, site: BalancerSite) -> None:
         certificate = await upload(site, "site")
         await site.ensure(view("web", 443))
@@ -150,16 +108,6 @@ class TestWhatIsNotAnnotated:
         await site.ensure(view("web", 443, annotations={"protocol": "tcp"}))
         assert (await site.one())["services"][0]["protocol"] == "tcp", "an annotation decides"
 
-    async def test_a_name_that_was_annotated_goes_back_and_its_mark_with_it(self, site: BalancerSite) -> None:
-        await site.ensure(view(annotations={"name": "shop", "algorithm-type": "least_connections"}))
-        await site.restart()
-        planned = await site.balancers.plan(view(), [])
-        assert planned == ["change algorithm to round_robin", f"rename to a{UID.replace('-', '')[:31]}"]
-        await site.ensure(view())
-        balancer = await site.one()
-        assert balancer["name"] == "a" + UID.replace("-", "")[:31]
-        assert ANNOTATED not in balancer["labels"]
-
     async def test_marks_of_ports_stay_until_the_port_is_changed(self, site: BalancerSite) -> None:
         await site.ensure(view(annotations={"health-check-interval": "5s"}))
         mark = f"{ANNOTATED}-interval"
@@ -172,21 +120,6 @@ class TestWhatIsNotAnnotated:
         balancer = await site.one()
         assert mark not in balancer["labels"]
         assert balancer["services"][0]["health_check"]["interval"] == 15
-
-
-class TestType:
-    async def test_it_stays_while_the_default_is_too_small(self, site: BalancerSite) -> None:
-        many = range(1, 8)
-        await site.ensure(view("web", *many, annotations={"type": "lb21"}))
-        for _ in range(2):
-            result = await site.ensure(view("web", *many))
-            assert result.steps == ()
-            assert [notice.reason for notice in result.notices] == ["LoadBalancerTypeKept"]
-        assert len((await site.one())["services"]) == 7
-        await site.ensure(view("web", 1))
-        await site.ensure(view("web", 1))
-        assert (await site.one())["load_balancer_type"]["name"] == "lb11"
-        assert (await site.ensure(view("web", 1))).steps == ()
 
 
 class TestLabels:

@@ -41,13 +41,6 @@ class TestAdopt:
             await site.balancers.delete(stranger(adopt="theirs"))
             assert (await site.one())["labels"] == theirs
 
-    async def test_what_was_adopted_stays_so_when_the_consent_is_gone(self, site: BalancerSite) -> None:
-        await site.make("theirs")
-        service = view(annotations={"adopt": "theirs"})
-        await site.ensure(service)
-        await site.restart(CCM_ADOPT_NAMESPACES="")
-        assert (await site.ensure(service)).steps == ()
-
 
 class TestShare:
     async def test_the_next_owner_needs_permission_to_share(self, site: BalancerSite) -> None:
@@ -62,14 +55,6 @@ class TestShare:
         first, second = await site.all()
         assert [one["listen_port"] for one in first["services"]] == [443]
         assert (first["labels"][NAMESPACE], second["labels"][NAMESPACE]) == ("evil", "shop")
-
-    async def test_who_is_there_stays_when_it_is_allowed_no_more(self, site: BalancerSite) -> None:
-        await site.restart(CCM_SHARE_NAMESPACES="*")
-        await site.ensure(view(annotations={"share": "edge"}))
-        await site.ensure(stranger(share="edge"))
-        await site.restart()
-        assert (await site.ensure(stranger(share="edge"))).steps == ()
-        assert len(await site.all()) == 1
 
     async def test_without_an_id_it_never_crosses_clusters(self, site: BalancerSite) -> None:
         await site.restart(CCM_CLUSTER_ID="")
@@ -111,25 +96,6 @@ def test_sharing_is_mutual_and_needs_both(one: str, other: str, allowed: frozens
     assert tenants.may_share(one, other) is tenants.may_share(other, one)
     assert tenants.may_share(one, other) is (one == other or {one, other} <= allowed)
     assert Tenants(share=frozenset({EVERY})).may_share(one, other)
-
-
-@pytest.mark.parametrize("allowed", ["-", "other, evil"])
-async def test_an_operator_forbids_protection_and_addresses(site: BalancerSite, allowed: str) -> None:
-    asked = {"delete-protection": "true", "private-ipv4": "10.0.0.200"}
-    await site.ensure(view(annotations=asked))
-    assert (await site.one())["protection"]["delete"]
-    before = (await site.one())["private_net"]
-    await site.restart(CCM_PROTECTION_NAMESPACES=allowed, CCM_PRIVATE_IPV4_NAMESPACES=allowed)
-    result = await site.ensure(view(annotations=asked))
-    assert not (await site.one())["protection"]["delete"], "it is lifted: the annotation had set it"
-    assert (await site.one())["private_net"] == before
-    [told] = [notice.message for notice in result.notices if "CCM_PROTECTION_NAMESPACES" in notice.message]
-    assert "CCM_PRIVATE_IPV4_NAMESPACES" in told
-    await site.balancers.delete(view())
-    await site.ensure(view(annotations=asked))
-    made = await site.one()
-    assert not made["protection"]["delete"]
-    assert [one["ip"] for one in made["private_net"]] != ["10.0.0.200"]
 
 
 async def test_an_operator_keeps_certificates_without_labels_from_tenants(site: BalancerSite) -> None:
