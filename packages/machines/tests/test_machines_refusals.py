@@ -80,7 +80,7 @@ async def test_a_machine_that_can_not_start_does_not_stop_others(world, backend,
     second = world.backend()
     await second.start([], {bad: True, good: True}, world.event)
     assert await world.next_event() == (2, "failed")
-    assert "m2 is off: could not make the cgroups of server m2" in caplog.text
+    assert "m2 is off: could not create the cgroups of server m2" in caplog.text
     assert await world.ssh(1, "hostname") == "m1"
     await second.stop()
 
