@@ -49,7 +49,10 @@ def found(everyone: Sequence[LoadBalancer], scope: ClusterScope = HERE, **annota
 def refused(everyone: Sequence[LoadBalancer], scope: ClusterScope = HERE, **annotations: str) -> str:
     with pytest.raises(NotOurLoadBalancer) as error:
         find(everyone, scope, **annotations)
-    return str(error.value)
+    said = str(error.value)
+    [notice] = error.value.notices
+    assert (notice.reason, notice.message) == ("LoadBalancerNotOurs", said)
+    return said
 
 
 MINE = balancer(5, **{LABEL: UID})
