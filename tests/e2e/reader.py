@@ -20,6 +20,9 @@ GROWS = "it wants that provider from the cluster's beginning on; test_autoscaled
 HELM = "Helm has no release of the official chart here; test_chart_upgrade.py has one"
 RELEASED = "tests/release does it: there is no commit in this copy of the tree"
 NOT_RUN = {
+    "pytest -n 0 -q tests/unit/hetzner/test_hetzner_instances.py -k placement_group": (
+        "tests/unit/docs/test_tutorial_text.py runs it before and after the change"
+    ),
     "./dev test": "it runs this test",
     "./dev test --kubernetes 1.35": "it would run this test, and build another Kubernetes",
     "./dev test --kubernetes 1.36": "it would run this test, and build another Kubernetes",
@@ -82,6 +85,7 @@ UNTIL = {
 GOES_ON = (
     "python my-ccm/main.py --cloud-provider=ccm-from-scratch --kubeconfig=$KUBECONFIG",
     "./dev run my-ccm/main.py --watch",
+    "./dev run --watch",
     "ACME_FILE=machines.json python -m ccm --cloud-provider=acme --kubeconfig=$KUBECONFIG",
 )
 """Runs until the end of the page, while the second terminal is used."""

@@ -5,9 +5,13 @@ What the pages show of the output is compared with what was printed, but for wha
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from sandbox.kubernetes import releases
+from tests.e2e.conftest import TREE
+from tests.e2e.documents import edits_in
 from tests.e2e.reader import Reading
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -36,7 +40,8 @@ GUIDES = (
     "docs/guides/pools.md",
     "docs/guides/backup-and-restore.md",
 )
-PAGES = (*FIRST, *GUIDES)
+CONTRIBUTION = "docs/tutorial/7-a-contribution.md"
+PAGES = (*FIRST, *GUIDES, CONTRIBUTION)
 
 
 @pytest.mark.parametrize(
@@ -48,3 +53,14 @@ def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(standard, p
     standard.reset()  # what the page before left
     with Reading(standard, page, already=standard.said if page == "README.md" else "") as reading:
         reading.rest()
+
+
+@pytest.mark.nightly
+def test_a_contribution_labels_a_node(standard):
+    changed = {edit.name for edit in edits_in((TREE / CONTRIBUTION).read_text(encoding="utf-8"))}
+    try:
+        with Reading(standard, CONTRIBUTION) as reading:
+            reading.rest()
+    finally:
+        for name in changed:  # the page changes the sources of the clone
+            shutil.copyfile(TREE / name, standard.root / name)

@@ -27,7 +27,6 @@ def test_command_lines_are_found_with_their_comments() -> None:
 
 
 ELSEWHERE = {
-    "docs/tutorial/7-a-contribution.md": "test_tutorial_text.py, in a copy of the tree that it changes",
     "docs/guides/testing-with-the-emulator.md": "tests/packages, without a clone",
     "docs/guides/components.md": "tests/packages, without a clone",
 }
