@@ -214,40 +214,48 @@ _VERSIONS = f"""# Versions, support and deprecation
 | CCM | Kubernetes | k3s | Kubernetes supports it until | tests |
 | --- | --- | --- | --- | --- |
 {{rows}}
-- The Helm chart installs on Kubernetes `{{chart}}`. Versions that aren't in the table aren't tested.
+- The table lists the tested versions of Kubernetes. The releasing guide explains
+  [which tests run](../guides/releasing.md#what-it-was-tested-with). The Helm chart also installs on other versions in the
+  range `{{chart}}`, which aren't tested.
 - The CCM and the tools run on Python {{pythons}}. The CCM's image contains Python 3.13.
-  Tests run on the Python of the machine, usually 3.11.
-- Annotations, flags and metrics match the official CCM v1.39.0.
+  The tests run on the Python of the machine, usually 3.11.
+- The annotations, flags and metrics match the official CCM v1.39.0.
 
 ## Support
 
-The latest release is supported. The project is before version 1.0, so a minor version may contain
-incompatible changes, and [the changelog](../../CHANGELOG.md) lists them. Each release supports the three
-minor versions of Kubernetes that are supported on its day. Support for a version ends in the first release
-after Kubernetes' own date.
+Only the latest release is supported. Before version 1.0, a minor version may contain incompatible changes,
+which [the changelog](../../CHANGELOG.md) lists.
 
-Fixes appear in the next release. There are no backports. For vulnerabilities, see
+Each release supports the three minor versions of Kubernetes that Kubernetes itself supports on the day of
+the release. When Kubernetes ends the support for a minor version, the next release also ends it.
+
+The next release contains the fixes. Older releases don't get fixes. To report a vulnerability, see
 [Security](../../SECURITY.md).
 
 ## Deprecation
 
-1. The changelog lists a deprecated flag, annotation, variable, setting, metric or command with its
-   replacement.
-2. It works for at least two minor versions or six months, whichever is longer. The CCM logs a warning when
-   it is used.
-3. The changelog lists the removal. The program then rejects the name, and the error names the replacement.
+Flags, annotations, variables, settings, metrics and commands are removed in these steps:
 
-Flags, annotations and metrics of upstream and of the official CCM follow their deprecations.
+1. The changelog lists the deprecated name and its replacement.
+2. The deprecated name works for at least two minor versions or six months, whichever is longer. If you use
+   it, the CCM logs a warning.
+3. The changelog lists the removal. The program then rejects the name, and the error contains the
+   replacement.
+
+Some flags, annotations and metrics come from upstream Kubernetes or from the official CCM. If their source
+deprecates them, we deprecate them, too.
 
 ## Upgrades
 
-- Upgrade the CCM by one minor version at a time, and read the changelog for each. A test upgrades from the
-  previous version with Nodes, load balancers, routes and the lease
-  ([how](../guides/releasing.md#the-upgrade)).
-- A downgrade isn't tested. To go back, reinstall the former version, and check its `plan` first.
-- Two replicas may have different versions during a rollout. Only the holder of the lease is active.
-- Upgrade Kubernetes by one minor version at a time, control servers first ([how](../guides/upgrades.md)).
-- Upgrade the CCM to a release that supports the new Kubernetes version first.
+- Upgrade the CCM by one minor version at a time. Read the changelog for each version. A
+  [test](../guides/releasing.md#the-upgrade) upgrades the CCM from the previous version, with Nodes, load
+  balancers, routes and the lease.
+- Downgrades of the CCM aren't tested. To go back, first check the `plan` of the older version, then install
+  that version.
+- During a rollout, two replicas may have different versions. Only the replica that holds the lease is active.
+- Before you upgrade Kubernetes, upgrade the CCM to a release that supports the new version of Kubernetes.
+- [Upgrade Kubernetes](../guides/upgrades.md) by one minor version at a time. Upgrade the control servers
+  first.
 """
 _SUPPORTED_UNTIL = {"1.37": "2027-10-28", "1.36": "2027-06-28", "1.35": "2027-02-28"}
 
@@ -260,7 +268,7 @@ def versions_page() -> str:
     rows = [
         f"| {VERSION} | {version} | {releases.k3s_name(version)} | "
         f"{_SUPPORTED_UNTIL[version.rpartition('.')[0]]} | "
-        f"{'all' if version == releases.default() else 'those that run Kubernetes'} |\n"
+        f"{'all' if version == releases.default() else 'the Kubernetes tests'} |\n"
         for version in releases.versions()
     ]
     return _VERSIONS.format(rows="".join(rows), chart=chart["kubeVersion"], pythons=", ".join(pythons))
