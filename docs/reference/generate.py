@@ -215,8 +215,8 @@ _VERSIONS = f"""# Versions, support and deprecation
 | --- | --- | --- | --- | --- |
 {{rows}}
 - The table lists the tested versions of Kubernetes. The releasing guide explains
-  [which tests run](../guides/releasing.md#what-it-was-tested-with). The Helm chart also installs on other versions in the
-  range `{{chart}}`, which aren't tested.
+  [which tests run](../guides/releasing.md#what-it-was-tested-with).
+- The Helm chart installs on Kubernetes `{{chart}}`. Versions that aren't in the table aren't tested.
 - The CCM and the tools run on Python {{pythons}}. The CCM's image contains Python 3.13.
   The tests run on the Python of the machine, usually 3.11.
 - The annotations, flags and metrics match the official CCM v1.39.0.
