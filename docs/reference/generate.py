@@ -88,41 +88,53 @@ token](../guides/operating.md#scraping-with-a-token).
 _ANNOTATIONS = f"""# Annotations of Services
 {MADE}
 
-Keys begin with `{PREFIX}` and are those of the official CCM, except those marked *ours*. Values are
-strings, so `true` and numbers need quotes in YAML. White space around values and items of a list is
-removed. An empty value counts as absent, and case doesn't matter. Durations are seconds (`15`) or written
-like `15s` or `1m30s`. Fractions of a second are dropped. The column *environment* names a variable for the
-default of all Services, without its prefix `HCLOUD_LOAD_BALANCERS_`.
+All keys begin with `{PREFIX}`. They are the keys of the official CCM, except those that are marked *ours*.
 
-The last column says how the official CCM reads a value. It removes no white space, and accepts no bare
-seconds and no words such as `TRUE ` for `true`. `python -m ccm lint --for=official FILE` finds values that
-it would read differently. The official CCM has no keys for single ports.
+- Values are strings, so `true` and numbers need quotes in YAML.
+- Upper and lower case are equivalent in keywords such as `true` and `tcp`.
+- A list is separated with commas. White space around values and list items is ignored.
+- An empty value has the same effect as a missing annotation, except where a row says otherwise.
+- A duration is a number of seconds (`15`) or a text such as `15s` or `1m30s`. Fractions of a second are
+  ignored.
 
-A setting without an annotation has its default in a new load balancer. In an existing one it stays as it
-is, including TLS on a port and its certificates. There are three exceptions:
+If the column *environment* names a variable, this variable sets the default for all Services. Put
+`HCLOUD_LOAD_BALANCERS_` before its name.
 
-- The protocol, port and path of a health check return to the values on this page.
-- The port that traffic is sent to is the Service's.
-- In a shared load balancer, no setting of a port stays.
+The column *official* describes how the official CCM reads the value. The official CCM doesn't ignore white
+space, doesn't accept a duration without a unit, and reads `TRUE ` differently from `true`. `python -m ccm
+lint --for=official FILE` finds the values that the official CCM would read differently. The official CCM
+also has no keys for single ports.
 
-If you remove an annotation, its effect is reverted. If the official CCM applied it, this is true only while
-our CCM runs. An annotation that you remove between the two keeps its effect.
+In a new load balancer, a setting without an annotation has its default. In an existing load balancer, a
+setting that never had an annotation keeps its current value. For example, the CCM doesn't change TLS that
+you enabled on a port, or its certificates. There are three exceptions:
 
-All annotations with this prefix may have 32768 characters in total. Otherwise all are ignored.
+- The protocol, port and path of a health check change to the values on this page.
+- The port that receives the traffic on the nodes is always the node port of the Service.
+- In a shared load balancer, the CCM resets all settings of the ports.
 
-One Event, `InvalidLoadBalancerAnnotation`, reports all mistakes of a Service with key, value and what is
-allowed. Until you correct them, an existing load balancer keeps its settings and follows the nodes, and no
-new one is created. `python -m ccm lint FILE` finds the same mistakes offline. `python -m ccm plan
-service/NAME` shows what would change.
+If you remove an annotation, the CCM reverts its effect. It can't do this if you used the official CCM and
+removed the annotation before our CCM started for the first time. Such a setting keeps its value.
+
+The keys and values of all annotations with this prefix may have at most 32768 characters together. If they
+are longer, the CCM ignores all annotations with this prefix.
+
+If annotations are invalid, the Event `InvalidLoadBalancerAnnotation` lists each mistake with the key, the
+value and the allowed values. Until you correct the mistakes, the CCM creates no load balancer for the
+Service. An existing load balancer keeps its settings, and the CCM only updates its targets. `python -m ccm
+lint FILE` finds the same mistakes without a cluster. `python -m ccm plan service/NAME` shows the changes
+that the CCM would make.
 """
 
 _ANNOTATIONS_OF_PORTS = """
 ## The ports
 
-These apply to all ports of a Service. To set one for a single port, which takes precedence, put the number
-of the port before the key: `port.443.protocol: https`. Without any key of a health check, the API's
-defaults apply. With `externalTrafficPolicy: Local`, the CCM configures an HTTP check of `/healthz` on the
-Service's health check port.
+These annotations apply to all ports of a Service. To change a setting of one port, put `port.NUMBER.` before
+the key, for example `port.443.protocol: https`. The key of a single port takes precedence.
+
+If you set no key of a health check, the health check has the defaults of Hetzner's API. With
+`externalTrafficPolicy: Local`, the CCM instead configures an HTTP check of `/healthz` on the Service's health
+check port.
 """
 
 

@@ -137,27 +137,31 @@ _WHOLE = (
     Key(
         "name",
         NAME,
-        "Name of the load balancer; default: `a` and the Service's UID. A change renames it.",
+        "The name of the load balancer. The default is `a` and the Service's UID. A change renames the load "
+        "balancer.",
         setting=Setting("name", "name"),
     ),
     Key(
         "location",
         PLACE,
-        "Location. Default: the network zone of most of its servers. An empty value overrides the "
-        "environment. A later change gets an Event, and moves nothing.",
+        "The location of a new load balancer. By default, Hetzner chooses a location in the network zone of "
+        "most of the Service's servers. An empty value disables the default from the environment. If you "
+        "change the annotation later, the CCM sends an Event and doesn't move the load balancer.",
         variable="LOCATION",
     ),
     Key(
         "network-zone",
         PLACE,
-        "Network zone; `location` takes precedence, also from the environment. A later change gets an Event.",
+        "The network zone of a new load balancer. `location` takes precedence, even if it comes from the "
+        "environment. If you change the annotation later, the CCM sends an Event.",
         variable="NETWORK_ZONE",
     ),
     Key(
         "type",
         PLACE,
-        "Type. Without it, a new load balancer is `lb11`, and an existing one keeps its type. If "
-        "removed: `lb11` again, unless that is too small for its ports or nodes.",
+        "The type of the load balancer. Without the annotation, a new load balancer has the type `lb11`, and "
+        "an existing load balancer keeps its type. If you remove the annotation, the type becomes `lb11` "
+        "again, unless `lb11` is too small for the ports or nodes.",
         variable="TYPE",
         setting=Setting("type", "load_balancer_type.name", DEFAULT_TYPE, value=str.lower),
         reads=OfficialFormat.LOWER,
@@ -175,7 +179,8 @@ _WHOLE = (
     Key(
         "disable-public-network",
         BOOLEAN,
-        "Whether it is reachable only in the private network. Without it: unchanged. If removed: public "
+        "With `true`, the load balancer is reachable only in the private network. Without the annotation, "
+        "the CCM doesn't change this setting. If you remove the annotation, the load balancer becomes public "
         "again.",
         variable="DISABLE_PUBLIC_NETWORK",
         setting=Setting("public", "public_net.enabled", default=True, value=not_),
@@ -183,97 +188,110 @@ _WHOLE = (
     Key(
         "public-net-ipv4",
         PRIMARY_IP,
-        "An unassigned Primary IP for the IPv4 address of a new load balancer, which is created in the "
-        "location of that IP, and never with another address. A later change gets an Event.",
+        "An unassigned Primary IP that a new load balancer uses as its IPv4 address. The CCM creates the "
+        "load balancer in the location of this Primary IP. If the Primary IP isn't available, the CCM "
+        "creates no load balancer. If you change the annotation later, the CCM sends an Event.",
     ),
-    Key("public-net-ipv6", PRIMARY_IP, "The same for IPv6."),
+    Key("public-net-ipv6", PRIMARY_IP, "Like `public-net-ipv4`, for the IPv6 address."),
     Key(
         "use-private-ip",
         BOOLEAN,
-        "Send traffic to the private addresses of servers; requires HCLOUD_NETWORK. A change updates one "
-        "target at a time.",
+        "With `true`, the load balancer sends traffic to the private addresses of servers. This requires "
+        "`HCLOUD_NETWORK`. If you change the value, the CCM updates one target at a time.",
         default="false",
         variable="USE_PRIVATE_IP",
     ),
     Key(
         "private-ipv4",
         IPV4,
-        "Address in the private network; default: any. A change attaches the load balancer again. A "
-        "change to an address that isn't free gets an Event.",
+        "The load balancer's address in the private network. By default, Hetzner chooses the address. If you "
+        "change the annotation, the CCM detaches the load balancer from the network and attaches it again. "
+        "If the new address isn't free, the CCM sends an Event.",
         reads=OfficialFormat.TEXT,
     ),
     Key(
         "private-subnet-ip-range",
         NETWORK,
-        "Subnet of its address; applies when it is attached. A later change gets an Event.",
+        "The subnet from which the load balancer gets its private address when it is attached to the "
+        "network. If you change the annotation later, the CCM sends an Event.",
         variable="PRIVATE_SUBNET_IP_RANGE",
     ),
     Key(
         "disable-private-ingress",
         BOOLEAN,
-        "Omit the private address from the Service's status.",
+        "With `true`, the Service's status doesn't contain the private address.",
         default="false",
         variable="DISABLE_PRIVATE_INGRESS",
     ),
     Key(
         "ipv6-disabled",
         BOOLEAN,
-        "Omit the IPv6 address from the Service's status; Hetzner can't disable the address itself.",
+        "With `true`, the Service's status doesn't contain the IPv6 address. The load balancer keeps the "
+        "address, because Hetzner can't disable it.",
         default="false",
         variable="DISABLE_IPV6",
     ),
-    Key("hostname", HOSTNAME, "The Service's status has this name and no addresses."),
+    Key("hostname", HOSTNAME, "The Service's status contains this name instead of addresses."),
     Key(
         "ipv4-rdns",
         DOMAIN,
-        "Reverse DNS name of the IPv4 address; if removed, Hetzner's default.",
+        "The reverse DNS name of the IPv4 address. If you remove the annotation, Hetzner's default returns.",
         setting=Setting("ipv4", "public_net.ipv4.dns_ptr"),
     ),
     Key(
         "ipv6-rdns",
         DOMAIN,
-        "Reverse DNS name of the IPv6 address; if removed, Hetzner's default.",
+        "The reverse DNS name of the IPv6 address. If you remove the annotation, Hetzner's default returns.",
         setting=Setting("ipv6", "public_net.ipv6.dns_ptr"),
     ),
     Key(
         "node-selector",
         SELECTOR,
-        "Nodes that get traffic; default: all. Updated when the nodes' labels change. A "
-        "kubelet can set any label on its "
-        "Node, except those with the prefix `node-restriction.kubernetes.io/`. No effect with `share`.",
+        "A label selector for the nodes that get traffic. By default, all nodes get traffic. The CCM updates "
+        "the targets when labels of nodes change. Kubelets can set any label on their Nodes, except labels "
+        "with the prefix `node-restriction.kubernetes.io/`. A Service with `share` ignores the annotation.",
     ),
-    Key("ipv4", ANY, "Accepted for compatibility with the official CCM; no effect.", inert=True),
-    Key("ipv6", ANY, "Accepted for compatibility with the official CCM; no effect.", inert=True),
-    Key("id", ANY, "Accepted for compatibility with the official CCM; no effect.", inert=True),
+    Key("ipv4", ANY, "Accepted for compatibility with the official CCM, but ignored.", inert=True),
+    Key("ipv6", ANY, "Accepted for compatibility with the official CCM, but ignored.", inert=True),
+    Key("id", ANY, "Accepted for compatibility with the official CCM, but ignored.", inert=True),
     Key(
         "adopt",
         NAME,
-        "ID or name of a load balancer that the Service takes over, if `CCM_ADOPT_NAMESPACES` or its label "
-        "`ccm-from-scratch/namespace` allows it. It stays when the Service is deleted.",
+        "The ID or name of an existing load balancer that the Service takes over. `CCM_ADOPT_NAMESPACES` or "
+        "the load balancer's label `ccm-from-scratch/namespace` must allow this. If you delete the Service, "
+        "the load balancer remains.",
         ours=True,
     ),
     Key(
         "share",
         LABEL,
-        "Services of a namespace with the same word share one load balancer. Across namespaces, "
-        "`CCM_SHARE_NAMESPACES` must allow it. The first Service sets everything except ports. If it changes "
-        "its word, it keeps the load balancer, and the others get a new one. A port in use gets an Event.",
+        "Services in one namespace that have the same value share one load balancer. For Services in "
+        "different namespaces, `CCM_SHARE_NAMESPACES` must allow this. The annotations of the first Service "
+        "apply to everything except the ports of the other Services. If the first Service changes its value, "
+        "it keeps the load balancer, and the other Services get a new load balancer. If two Services use the "
+        "same port, the CCM sends an Event.",
         ours=True,
     ),
     Key(
         "preserve-foreign",
         BOOLEAN,
-        "Keep ports and targets that others added. A node that is excluded while no CCM runs also stays a "
-        "target.",
+        "With `true`, the CCM keeps ports and targets that other clients added. If you exclude a node while "
+        "no CCM runs, the node also remains a target.",
         default="false",
         ours=True,
     ),
-    Key("labels", LABELS, "Labels of the load balancer at Hetzner; removed with the annotation.", ours=True),
+    Key(
+        "labels",
+        LABELS,
+        "Labels of the load balancer at Hetzner. If you remove the annotation, the CCM removes the labels.",
+        ours=True,
+    ),
     Key(
         "delete-protection",
         BOOLEAN,
-        "Protect it against deletion. Without it: unchanged. If removed: unprotected. A protected load "
-        "balancer stays when its Service is deleted, with an Event.",
+        "With `true`, the load balancer is protected against deletion. Without the annotation, the CCM "
+        "doesn't change the protection. If you remove the annotation, the CCM removes the protection. If you "
+        "delete the Service of a protected load balancer, the load balancer remains, and the CCM sends an Event.",
         setting=Setting(
             "protection",
             "protection.delete",
@@ -290,7 +308,8 @@ _PORT = (
     Key(
         "uses-proxyprotocol",
         BOOLEAN,
-        "Send the PROXY protocol's header; the Service's status then says `ipMode: Proxy`.",
+        "With `true`, the load balancer sends the header of the PROXY protocol, and the Service's status "
+        "contains `ipMode: Proxy`.",
         default="false",
         variable="USES_PROXYPROTOCOL",
         field="proxyprotocol",
@@ -298,74 +317,78 @@ _PORT = (
     Key(
         "http-cookie-name",
         text(100),
-        "Name of the sticky session's cookie.",
+        "The name of the cookie for sticky sessions.",
         default="HCLBSTICKY",
         field="http.cookie_name",
     ),
     Key(
         "http-cookie-lifetime",
         seconds(30, 86400),
-        "Lifetime of the cookie.",
+        "The lifetime of the cookie for sticky sessions.",
         default="300",
         field="http.cookie_lifetime",
     ),
     Key(
         "http-timeout-idle",
         seconds(30, 300),
-        "Timeout of an idle connection.",
+        "The time after which an idle connection is closed.",
         default="50",
         field="http.timeout_idle",
     ),
     Key(
         "http-sticky-sessions",
         BOOLEAN,
-        "A client gets the same target each time.",
+        "With `true`, all requests of a client go to the same target.",
         default="false",
         field="http.sticky_sessions",
     ),
     Key(
         "http-redirect-http",
         BOOLEAN,
-        "Redirect from port 80; requires protocol `https` and a free port 80.",
+        "With `true`, port 80 redirects to this port. This requires the protocol `https`, and port 80 must "
+        "not be in use.",
         default="false",
         field="http.redirect_http",
     ),
-    Key("http-certificates", LIST, "IDs or names of uploaded certificates; for protocol `https`."),
+    Key("http-certificates", LIST, "IDs or names of uploaded certificates for the protocol `https`."),
     Key(
         "certificate-type",
         choice("uploaded", "managed"),
-        "Whether certificates are uploaded or issued by Hetzner.",
+        "Whether you upload the certificates (`uploaded`) or Hetzner issues them (`managed`).",
         default="uploaded",
         reads=OfficialFormat.LOWER,
     ),
     Key(
         "http-managed-certificate-name",
         NAME,
-        "Name of a managed certificate; default: `ccm-managed-certificate-` and the UID.",
+        "The name of the managed certificate. The default is `ccm-managed-certificate-` and the Service's "
+        "UID.",
     ),
     Key(
         "http-managed-certificate-domains",
         DOMAINS,
-        "Domains of a managed certificate; required. A change replaces the certificate.",
+        "The domains of the managed certificate, which requires this annotation. If you change the domains, "
+        "the CCM replaces the certificate.",
     ),
     Key(
         "http-managed-certificate-acme-staging",
         BOOLEAN,
-        "Request the certificate from the authority's test system.",
+        "With `true`, Hetzner requests the certificate from the staging system of the certificate authority.",
         default="false",
         reads=OfficialFormat.STAGING,
     ),
     Key(
         "health-check-protocol",
         PROTOCOL,
-        "Protocol of the health check. Default: the port's protocol (`http` for https) if port, interval, "
-        "timeout or retries is set, otherwise `tcp`.",
+        "The protocol of the health check. If you set the port, interval, timeout or retries, the default is "
+        "the port's protocol, or `http` if the port's protocol is `https`. If you set none of them, the "
+        "default is `tcp`.",
     ),
-    Key("health-check-port", number(1, 65535), "Port of the health check; default: the node port."),
+    Key("health-check-port", number(1, 65535), "The port of the health check. The default is the node port."),
     Key(
         "health-check-interval",
         seconds(3, 60),
-        "Interval between checks.",
+        "The time between two health checks.",
         default="15",
         variable="HEALTH_CHECK_INTERVAL",
         field="health_check.interval",
@@ -373,7 +396,7 @@ _PORT = (
     Key(
         "health-check-timeout",
         seconds(1, 60),
-        "Timeout of a check; at most the interval.",
+        "The timeout of a health check. It can't be longer than the interval.",
         default="10",
         variable="HEALTH_CHECK_TIMEOUT",
         field="health_check.timeout",
@@ -381,24 +404,35 @@ _PORT = (
     Key(
         "health-check-retries",
         number(1, 5),
-        "Failed checks until a target is unhealthy.",
+        "The number of failed health checks after which a target is unhealthy.",
         default="3",
         variable="HEALTH_CHECK_RETRIES",
         field="health_check.retries",
     ),
-    Key("health-check-http-domain", NAME, "Host header of an HTTP check.", field="health_check.http.domain"),
-    Key("health-check-http-path", ANY, "Path of an HTTP check.", default="/", field="health_check.http.path"),
+    Key(
+        "health-check-http-domain",
+        NAME,
+        "The Host header of an HTTP health check.",
+        field="health_check.http.domain",
+    ),
+    Key(
+        "health-check-http-path",
+        ANY,
+        "The path of an HTTP health check.",
+        default="/",
+        field="health_check.http.path",
+    ),
     Key(
         "health-check-http-validate-certificate",
         BOOLEAN,
-        "Check with TLS; the same as `https` as health-check-protocol.",
+        "With `true`, the health check uses TLS. `https` in `health-check-protocol` has the same effect.",
         default="false",
         field="health_check.http.tls",
     ),
     Key(
         "http-status-codes",
         STATUS_CODES,
-        "Answers that count as healthy.",
+        "The status codes of a healthy target.",
         default="2??,3??",
         field="health_check.http.status_codes",
     ),
