@@ -95,7 +95,7 @@ class NodeLifecycleMetrics:
         )
         self.paused = Gauge(
             "ccm_node_lifecycle_deletions_paused",
-            "1 while nodes are not deleted because too many machines vanished at once.",
+            "1 while the CCM deletes no Nodes, because most servers are missing; otherwise 0.",
             registry=registry,
         )
 

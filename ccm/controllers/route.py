@@ -144,7 +144,7 @@ class RouteController:
         )
         self._paused = Gauge(
             "ccm_route_deletions_paused",
-            "Routes that are not deleted because the machines of the network can't be read reliably.",
+            "The number of routes that the CCM doesn't delete, because it can't read most servers.",
             registry=self._registry,
         )
         self._held_back = 0

@@ -37,51 +37,62 @@ MADE = "<!-- made by docs/reference/generate.py; a test compares it with the cod
 _FLAGS = f"""# Flags
 {MADE}
 
-`python -m ccm [flags]`. The syntax is that of all Kubernetes programs: `--name=value` or `--name value`. A
-switch without a value is true. Lists are separated with commas, and a repeated flag adds to the list.
-Durations look like `300ms` or `1h30m`. The program reports all mistakes in flags and
-[environment](environment.md) together, with exit code 2.
+Start the CCM with `python -m ccm [flags]`. You write flags as in all Kubernetes programs, `--name=value` or
+`--name value`. A boolean flag without a value is true. You separate the items of a list with commas, and a
+repeated flag adds items to its list. Durations have the form `300ms` or `1h30m`. If flags or variables of the
+[environment](environment.md) are invalid, the CCM prints all mistakes and exits with code 2.
 
-Names, types and defaults are upstream's. Flags in *italics* have no effect. They are accepted so that
-existing command lines still work, and the log names them. The program rejects flags that are "not offered".
+The names, types and defaults are the same as upstream's. The CCM accepts the flags in *italics*, so that
+existing command lines work, but ignores them and lists them in its log. If you set a flag that isn't
+supported, the CCM exits with an error.
 
-`--controllers` accepts {{controllers}}. `*` means all, and `-name` means all except this one. The names of
-older releases ({{aliases}}) are accepted for the present ones.
+`--controllers` accepts {{controllers}}. `*` enables all controllers, and `-name` disables one of them.
+You can also use the names of older releases: {{aliases}}.
 """
 
 _ENVIRONMENT = f"""# Environment
 {MADE}
 
-These are the variables of `--cloud-provider=hcloud` and `ccm-from-scratch`: those of the official CCM, and
-{{ours}} of ours (†). White space around values is removed. An empty variable counts as unset. Booleans are
-Go's (`true`, `1`, `f`, …). Durations are Go's (`90s`, `1m30s`) or whole seconds. `/configz` on the secure
-port shows the values in effect, including defaults. For secrets, it shows only whether they are set.
+The CCM reads these environment variables with `--cloud-provider=hcloud` and
+`--cloud-provider=ccm-from-scratch`. They are the variables of the official CCM, and {{ours}} variables
+of ours, which are marked with †.
 
-A **secret** can come from a file: `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` and `ROBOT_PASSWORD_FILE` name
-one. The CCM reads the file again when it changes, so a rotated Secret takes effect with the next request,
-without a restart. A variable takes precedence over its file.
+- White space around values is ignored. An empty variable is treated as unset.
+- Booleans have the spellings of Go, such as `true`, `1` or `f`.
+- Durations have the format of Go (`90s`, `1m30s`), or are whole seconds.
+- `/configz` on the secure port shows the current values, including defaults. For secrets, it only shows
+  whether they are set.
 
-A load balancer or certificate with the **label** `ccm-from-scratch/namespace` belongs to the namespace that
-the label names. The operator of the cluster sets this label at Hetzner, and needs no variable. A Service
-keeps what it already uses. A certificate without an owner's label (namespace, Service, cluster) can be used
-by all, as with the official CCM.
+You can also put a **secret** into a file. `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` and `ROBOT_PASSWORD_FILE`
+contain the path of the file. When the file changes, the CCM uses the new secret for its next request. You
+don't need to restart the CCM. If you set both the variable and its file, the variable takes precedence.
 
-Several clusters in one project need different IDs in `CCM_CLUSTER_ID`. You can set the ID later: objects
-without an ID get it with their next change. The CCM doesn't change objects with another ID, so a changed ID
-causes an Event on each Service and loses nothing. Without an ID, a load balancer can be shared only with
-Services that this process has processed.
+If a load balancer or certificate has the **label** `ccm-from-scratch/namespace`, it belongs to the
+namespace in the label's value. The operator of the cluster sets this label at Hetzner. The label needs
+no variable to take effect. A Service that already uses the load balancer or certificate can still use
+it. If a certificate has no label that names a namespace, Service or cluster, all Services can use it, as
+with the official CCM.
+
+If several clusters use the same project, set a different `CCM_CLUSTER_ID` in each cluster. You can also
+set the ID later. Load balancers without an ID then get the ID with their next change. The CCM doesn't
+change load balancers that have a different ID. If you change the ID of a cluster, each Service therefore
+gets an Event, and its load balancer stays as it is. Without an ID, Services can only share a load
+balancer if this process of the CCM has already processed the Service that owns it.
 """
 
 _METRICS = f"""# Metrics
 {MADE}
 
-The CCM serves metrics on `https://…:10258/metrics` to accounts that may `get` the path `/metrics`. With
-`HCLOUD_METRICS_ENABLED`, it also serves them on `http://…:8233/metrics`. Names that begin with `ccm_` are
-ours. `hcloud_api_` and `cloud_controller_manager_` are the official CCM's, and all others are upstream's.
-`/metrics/slis` has `kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
+The CCM serves its metrics on `https://…:10258/metrics`. A client needs a token of an account that may `get`
+the path `/metrics`. If `HCLOUD_METRICS_ENABLED` is set, the CCM also serves the metrics without
+authentication on `http://…:8233/metrics`.
 
-See also [alerts and a dashboard](../guides/operating.md#what-to-watch), [the service level
-objectives](service-levels.md), and how Prometheus scrapes [with a
+The metrics that begin with `ccm_` exist only in our CCM. The metrics that begin with `hcloud_api_` or
+`cloud_controller_manager_` have the names of the official CCM. All other metrics have the names of upstream.
+`/metrics/slis` contains `kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
+
+For alerts and a dashboard, see [What to watch](../guides/operating.md#what-to-watch). For the objectives, see
+[Service level objectives](service-levels.md). To configure Prometheus, see [Scraping with a
 token](../guides/operating.md#scraping-with-a-token).
 """
 
@@ -154,24 +165,28 @@ def _flag_row(flag: Flag) -> tuple[str, ...]:
     default = "" if flag.default in ("", (), None) else flag.kind.show(flag.default)
     kind = flag.kind.name or "bool"
     if flag.help == NO_EFFECT:
-        return f"*{name}*", kind, _code(default.strip("'")), "nothing"
+        return f"*{name}*", kind, _code(default.strip("'")), "ignored"
     return name, kind, _code(default.strip("'")), flag.help
 
 
 _HTTP = """## Proxies and certificate authorities
 
-These have the same meaning for the Cloud API, Robot and traces as in Go's programs. The CCM never uses a
-proxy for the Kubernetes API and the metadata service.
+The CCM uses these variables for the Cloud API, Robot and traces. They have the same meaning as in programs
+written in Go. The CCM never uses a proxy for the Kubernetes API and the metadata service.
 
 """
 _HTTP_ROWS = {
-    "`HTTPS_PROXY`, `HTTP_PROXY`": "The proxy for addresses that begin so; also in lower case.",
-    "`NO_PROXY`": "Requests without a proxy: names (and names below them; with a leading dot, only those), "
-    "addresses, ranges (`10.0.0.0/8`), each also with a port; `*` = all. Loopback never uses a proxy.",
-    "`SSL_CERT_FILE`": "A file of certificate authorities that replaces the system's.",
-    "`SSL_CERT_DIR`": "Folders, separated with `:`, that replace the system's. All files in them are read, "
-    "such as those of a mounted ConfigMap.",
-    "`REQUESTS_CA_BUNDLE`": "A file or folder that replaces the system's file and folders.",
+    "`HTTPS_PROXY`, `HTTP_PROXY`": "The proxy for `https://` and `http://` addresses. The names may also be "
+    "in lower case.",
+    "`NO_PROXY`": "The destinations that the CCM reaches without a proxy: names, addresses and ranges "
+    "(`10.0.0.0/8`), separated with commas. Each can have a port. A name includes its subdomains. A name "
+    "with a leading dot includes only its subdomains. `*` means all destinations. Loopback addresses never "
+    "use a proxy.",
+    "`SSL_CERT_FILE`": "A file with certificate authorities. It replaces the file of the system.",
+    "`SSL_CERT_DIR`": "Folders with certificate authorities, separated with `:`. They replace the folders of "
+    "the system. The CCM reads all their files, for example those of a mounted ConfigMap.",
+    "`REQUESTS_CA_BUNDLE`": "A file or folder with certificate authorities. It replaces the file and the "
+    "folders of the system.",
 }
 
 

@@ -38,6 +38,6 @@ class ServiceMetrics:
         )
         self.orphans = Gauge(
             "ccm_load_balancer_orphans",
-            "Objects in the cloud that were created for Services of this cluster that don't exist.",
+            "The number of objects in the cloud whose Service in this cluster no longer exists.",
             registry=registry,
         )

@@ -43,15 +43,17 @@ class ApiMetrics:
         )
         self.remaining = Gauge(
             "ccm_hetzner_api_quota_remaining",
-            "Requests that the project may still make at once.",
+            "The number of requests that the project can send before the API rejects requests.",
             registry=registry,
         )
         self.limit = Gauge(
-            "ccm_hetzner_api_quota_limit", "Requests that the project may make in an hour.", registry=registry
+            "ccm_hetzner_api_quota_limit",
+            "The number of requests that the project can send per hour.",
+            registry=registry,
         )
         self.waited = Counter(
             "ccm_hetzner_api_quota_wait_seconds_total",
-            "Time that requests waited because the project's quota was used up.",
+            "The time for which requests waited because the project's quota was exceeded.",
             registry=registry,
         )
 

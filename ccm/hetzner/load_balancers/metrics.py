@@ -22,7 +22,7 @@ class LoadBalancerMetrics:
         self.official = official
         self._targets = Gauge(
             "ccm_hetzner_load_balancer_targets",
-            "Targets of a Service's load balancer by reported health (healthy, unhealthy, unknown).",
+            "The number of targets of a Service's load balancer by health (healthy, unhealthy, unknown).",
             ["namespace", "service", "status"],
             registry=registry,
         )

@@ -59,78 +59,93 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_TOKEN",
             SECRET,
             (
-                "The project's API token, read and write. Required. If its length isn't 64, the "
-                "CCM logs a warning."
+                "The API token of the project, with read and write permission. It is required. If it "
+                "doesn't have 64 characters, the CCM logs a warning."
             ),
         ),
-        ("HCLOUD_ENDPOINT", URL, "Base address of the API.", "https://api.hetzner.cloud/v1"),
-        ("HCLOUD_DEBUG", BOOLEAN, "Log every request and its response, without the token.", "false"),
+        ("HCLOUD_ENDPOINT", URL, "The base URL of the Cloud API.", "https://api.hetzner.cloud/v1"),
+        ("HCLOUD_DEBUG", BOOLEAN, "Log each request and its response, without the token.", "false"),
     ),
     *_group(
         "Private network",
         (
             "HCLOUD_NETWORK",
             TEXT,
-            "Name or id. Gives nodes internal addresses, attaches load balancers to it, and enables routes.",
+            (
+                "The name or ID of the private network. With a network, Nodes get internal addresses, load "
+                "balancers are attached to the network, and the route controller can run."
+            ),
         ),
         (
             "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK",
             BOOLEAN,
-            "Start even if this machine isn't a Hetzner server in the network.",
+            "Start even if the CCM doesn't run on a Hetzner server in the network.",
             "false",
         ),
-        ("HCLOUD_NETWORK_ROUTES_ENABLED", BOOLEAN, "Enable routes, if there is a network.", "true"),
+        (
+            "HCLOUD_NETWORK_ROUTES_ENABLED",
+            BOOLEAN,
+            "Run the route controller, if `HCLOUD_NETWORK` is set.",
+            "true",
+        ),
     ),
     *_group(
         "Metrics",
         (
             "HCLOUD_METRICS_ENABLED",
             BOOLEAN,
-            "Also serve metrics on HCLOUD_METRICS_ADDRESS, to all clients; unset: if the provider is hcloud.",
+            (
+                "Also serve metrics on `HCLOUD_METRICS_ADDRESS`, without authentication. The default is true "
+                "for"
+                "the provider `hcloud`, and false for `ccm-from-scratch`."
+            ),
         ),
-        ("HCLOUD_METRICS_ADDRESS", ADDRESS, "Where; without TLS.", ":8233"),
+        ("HCLOUD_METRICS_ADDRESS", ADDRESS, "The address of the metrics without TLS.", ":8233"),
     ),
     *_group(
         "Nodes",
         (
             "HCLOUD_INSTANCES_ADDRESS_FAMILY",
             one_of("ipv4", "ipv6", "dualstack"),
-            "Which public addresses nodes get.",
+            "The public addresses that Nodes get.",
             "ipv4",
         ),
         (
             "HCLOUD_INSTANCES_ZONE_LABEL_ENABLED",
             BOOLEAN,
-            "Give nodes zone labels; those of Robot servers always have them.",
+            "Set zone labels on Nodes. Nodes of Robot servers always have zone labels.",
             "true",
         ),
         (
             "HCLOUD_INSTANCES_COPY_LABELS",
             WORDS,
             (
-                "Keys of server labels to copy to nodes, separated by commas. A label that a "
-                "node already has isn't changed."
+                "The keys of server labels that the CCM copies to Nodes, separated with commas. If a Node "
+                "already has the label, the CCM doesn't change it."
             ),
         ),
         (
             "CCM_NODE_NAME_CHECK",
             BOOLEAN,
             (
-                "A node gets routes and traffic only for the server with its name, or whose label "
-                "`ccm-from-scratch/node` names it."
+                "Check that a Node belongs to its server before the Node gets routes and traffic. The server "
+                "must have the name of the Node, or a label `ccm-from-scratch/node` with this name."
             ),
             "true",
         ),
         (
             "HCLOUD_SERVER_CACHE_MODE",
             one_of("all", "one", "off"),
-            "off: send a request for every lookup. The other two have the same effect.",
+            (
+                "With off, the CCM sends a request for each lookup of a server. The values all and one are "
+                "equivalent."
+            ),
             "all",
         ),
         (
             "HCLOUD_SERVER_CACHE_MAX_AGE",
             DURATION,
-            "Maximum age of a server's data at a lookup; not set: each controller's default.",
+            "The maximum age of cached server data. If it isn't set, each controller has its own default.",
         ),
     ),
     *_group(
@@ -138,79 +153,113 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "ROBOT_ENABLED",
             BOOLEAN,
-            "The cluster has dedicated servers. Can't be combined with routes.",
+            "Support dedicated servers. You can't combine this with the route controller.",
             "false",
         ),
-        ("ROBOT_USER", SECRET, "User of Robot's web service. Without user and password, Robot isn't used."),
-        ("ROBOT_PASSWORD", SECRET, "Its password."),
-        ("ROBOT_ENDPOINT", URL, "Base address of the web service.", "https://robot-ws.your-server.de"),
-        ("ROBOT_CACHE_TIMEOUT", DURATION, "How long Robot's list of servers is cached; 0: 5m.", "5m0s"),
+        (
+            "ROBOT_USER",
+            SECRET,
+            "The user of Robot's web service. The CCM uses Robot only if user and password are set.",
+        ),
+        ("ROBOT_PASSWORD", SECRET, "The password of `ROBOT_USER`."),
+        ("ROBOT_ENDPOINT", URL, "The base URL of Robot's web service.", "https://robot-ws.your-server.de"),
+        (
+            "ROBOT_CACHE_TIMEOUT",
+            DURATION,
+            "The time for which Robot's list of servers is cached. 0 means 5 minutes.",
+            "5m0s",
+        ),
         (
             "ROBOT_RATE_LIMIT_WAIT_TIME",
             DURATION,
-            "Pause after Robot's request limit is reached; 0s: one minute.",
+            "The pause after the CCM exceeds Robot's request limit. 0s means one minute.",
             "0s",
         ),
         (
             "ROBOT_FORWARD_INTERNAL_IPS",
             BOOLEAN,
-            "Keep the internal addresses that kubelets of dedicated servers report.",
+            "Keep the internal addresses that the kubelets of dedicated servers report.",
             "true",
         ),
     ),
     *_group(
         "Load balancers (defaults for Services without the annotation)",
-        (_BALANCER + "ENABLED", BOOLEAN, "Offer load balancers.", "true"),
-        (_BALANCER + "LOCATION", TEXT, "Location; excludes the network zone."),
-        (_BALANCER + "NETWORK_ZONE", TEXT, "Network zone; excludes the location."),
-        (_BALANCER + "TYPE", TEXT, "Type; not set: the smallest, `lb11`."),
+        (_BALANCER + "ENABLED", BOOLEAN, "Run the Service controller, which manages load balancers.", "true"),
+        (_BALANCER + "LOCATION", TEXT, "The location. You can't also set the network zone."),
+        (_BALANCER + "NETWORK_ZONE", TEXT, "The network zone. You can't also set the location."),
+        (_BALANCER + "TYPE", TEXT, "The type. If it isn't set, `lb11`, which is the smallest type."),
         (
             _BALANCER + "ALGORITHM_TYPE",
             one_of("round_robin", "least_connections", any_case=True),
-            "Algorithm; not set: round_robin.",
+            "The algorithm. If it isn't set, round_robin.",
         ),
         (
             _BALANCER + "DISABLE_PRIVATE_INGRESS",
             BOOLEAN,
-            "Leave private addresses out of the status.",
+            "Omit private addresses from the status of Services.",
             "false",
         ),
-        (_BALANCER + "USE_PRIVATE_IP", BOOLEAN, "Reach nodes by their private addresses.", "false"),
-        (_BALANCER + "DISABLE_IPV6", BOOLEAN, "Leave IPv6 addresses out of the status.", "false"),
+        (_BALANCER + "USE_PRIVATE_IP", BOOLEAN, "Send traffic to the private addresses of nodes.", "false"),
+        (_BALANCER + "DISABLE_IPV6", BOOLEAN, "Omit IPv6 addresses from the status of Services.", "false"),
         (
             _BALANCER + "DISABLE_PUBLIC_NETWORK",
             BOOLEAN,
-            "Disable the public interface, or enable it; not set: unchanged.",
+            (
+                "Disable (true) or enable (false) the public interface. If it isn't set, the CCM doesn't "
+                "change"
+                "it."
+            ),
         ),
-        (_BALANCER + "PRIVATE_SUBNET_IP_RANGE", CIDR, "Subnet in which they get their private address."),
-        (_BALANCER + "USES_PROXYPROTOCOL", BOOLEAN, "Send the PROXY protocol to nodes."),
+        (
+            _BALANCER + "PRIVATE_SUBNET_IP_RANGE",
+            CIDR,
+            "The subnet in which load balancers get their private address.",
+        ),
+        (_BALANCER + "USES_PROXYPROTOCOL", BOOLEAN, "Send the header of the PROXY protocol to nodes."),
         (
             _BALANCER + "HEALTH_CHECK_INTERVAL",
             seconds_within(3, 60),
-            "Interval between checks, 3s to 60s; not set or 0: the API's default.",
+            (
+                "The time between health checks, 3s to 60s. If it isn't set or is 0, the default of "
+                "Hetzner's"
+                "API."
+            ),
         ),
         (
             _BALANCER + "HEALTH_CHECK_TIMEOUT",
             seconds_within(1, 60),
-            "Timeout of a check, 1s to 60s; not set or 0: the API's default.",
+            (
+                "The timeout of a health check, 1s to 60s. If it isn't set or is 0, the default of Hetzner's "
+                "API."
+            ),
         ),
         (
             _BALANCER + "HEALTH_CHECK_RETRIES",
             number_within(1, 5),
-            "Failed checks in a row, 1 to 5; not set or 0: the API's default.",
+            (
+                "The number of failed health checks after which a target is unhealthy, 1 to 5. If it isn't "
+                "set"
+                "or is 0, the default of Hetzner's API."
+            ),
         ),
         (
             "CCM_CLUSTER_ID",
             TEXT,
-            "Identifies this cluster's load balancers if several clusters share a project. Never change it.",
+            (
+                "The ID that identifies the load balancers of this cluster, if several clusters use the same "
+                "project. Don't change the ID after you set it."
+            ),
         ),
     ),
     *_group(
-        "Promises",
+        "Unsupported fields of Services",
         (
             "CCM_REFUSE_SOURCE_RANGES",
             BOOLEAN,
-            "Create no load balancer for Services with loadBalancerSourceRanges, which Hetzner ignores.",
+            (
+                "Don't create load balancers for Services with `loadBalancerSourceRanges`, because Hetzner "
+                "doesn't support source ranges."
+            ),
             "false",
         ),
     ),
@@ -219,40 +268,44 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "CCM_ADOPT_NAMESPACES",
             NAMESPACES,
-            "Namespaces whose Services may `adopt` load balancers without an owner.",
+            "The namespaces whose Services may `adopt` load balancers that have no owner.",
         ),
         (
             "CCM_SHARE_NAMESPACES",
             NAMESPACES,
-            "Namespaces whose Services may `share` load balancers with each other.",
+            "The namespaces whose Services may `share` load balancers with each other.",
         ),
         (
             "CCM_CERTIFICATE_NAMESPACES",
             NAMESPACES,
-            "Namespaces whose Services may use certificates with another owner's label.",
+            "The namespaces whose Services may use certificates that are labeled with another owner.",
         ),
         (
             "CCM_UNLABELLED_CERTIFICATE_NAMESPACES",
             NAMESPACES,
-            "Namespaces whose Services may use certificates without an owner's label.",
+            "The namespaces whose Services may use certificates without an owner label.",
             "*",
         ),
         (
             "CCM_UNLABELLED_PRIMARY_IP_NAMESPACES",
             NAMESPACES,
-            "Namespaces whose Services may use Primary IPs without a namespace label.",
+            "The namespaces whose Services may use Primary IPs without a namespace label.",
             "*",
         ),
         (
             "CCM_PROTECTION_NAMESPACES",
             NAMESPACES,
-            "Namespaces whose Services may have `delete-protection`, and so keep a load balancer.",
+            (
+                "The namespaces whose Services may use `delete-protection`. A protected load balancer "
+                "remains"
+                "after its Service is deleted."
+            ),
             "*",
         ),
         (
             "CCM_PRIVATE_IPV4_NAMESPACES",
             NAMESPACES,
-            "Namespaces whose Services may choose any free address of the network with `private-ipv4`.",
+            "The namespaces whose Services may use `private-ipv4` to choose any free address of the network.",
             "*",
         ),
     ),
@@ -261,13 +314,13 @@ VARIABLES: tuple[Variable, ...] = (
         (
             MASS_DELETION_BREAKER,
             BOOLEAN,
-            "The manager sets it from `--mass-deletion-breaker`, regardless of the environment.",
+            "The CCM sets this variable to the value of `--mass-deletion-breaker`. Your value is ignored.",
             "true",
         ),
         (
             DRY_RUN,
             BOOLEAN,
-            "`python -m ccm plan` sets it: no metrics are served, and any machine can run it.",
+            "`python -m ccm plan` sets this variable, so that it serves no metrics and runs on any machine.",
             "false",
         ),
     ),

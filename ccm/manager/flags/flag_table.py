@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ccm.manager.flags.parser import BOOL, DURATION, FLOAT, INT, INTS, STRING, STRINGS, SWITCHES, Flag, Kind
 
-NO_EFFECT = "Accepted for compatibility; has no effect here."
+NO_EFFECT = "Accepted for compatibility, but ignored."
 # Name, kind, text, and the default where it is not the kind's empty one.
 _Row = tuple[str, Kind, str] | tuple[str, Kind, str, object]
 
@@ -24,117 +24,182 @@ def _group(group: str, *rows: _Row) -> tuple[Flag, ...]:
 
 _GENERIC = _group(
     "Generic",
-    ("allocate-node-cidrs", BOOL, "Whether nodes get Pod CIDRs; requires --cluster-cidr."),
-    ("allow-untagged-cloud", BOOL, "Run even if the cloud has no cluster ID."),
+    (
+        "allocate-node-cidrs",
+        BOOL,
+        "Whether nodes have Pod CIDRs. Without --cluster-cidr, the CCM logs a warning.",
+    ),
+    ("allow-untagged-cloud", BOOL, "Run even if the cloud provider has no cluster ID."),
     ("cidr-allocator-type", STRING, NO_EFFECT, "RangeAllocator"),
-    ("cloud-provider", STRING, "Name of the cloud: ccm-from-scratch, hcloud, or an installed one."),
+    (
+        "cloud-provider",
+        STRING,
+        "The cloud provider: ccm-from-scratch, hcloud, or the name of an installed provider.",
+    ),
     ("cloud-config", STRING, NO_EFFECT),
-    ("cluster-cidr", STRING, "CIDR of the Pods; only routes within it are created, replaced or deleted."),
+    (
+        "cluster-cidr",
+        STRING,
+        "The Pod CIDR of the cluster. The CCM only creates, replaces and deletes routes within it.",
+    ),
     (
         "cluster-name",
         STRING,
-        "Shown in /configz; objects in the cloud are labeled with CCM_CLUSTER_ID.",
+        "The name that /configz shows. Objects in the cloud are labeled with CCM_CLUSTER_ID instead.",
         "kubernetes",
     ),
     (
         "configure-cloud-routes",
         BOOL,
-        "Whether the route controller runs, if there is a --cluster-cidr.",
+        "Run the route controller. It also requires --cluster-cidr.",
         True,
     ),
-    ("controller-start-interval", DURATION, "Pause between the starts of two controllers."),
-    ("controllers", STRINGS, "Controllers to run: '*' all, 'foo' this one, '-foo' not this one.", ("*",)),
+    ("controller-start-interval", DURATION, "The time between the starts of two controllers."),
+    (
+        "controllers",
+        STRINGS,
+        "The controllers to run. '*' enables all, 'foo' enables foo, and '-foo' disables foo.",
+        ("*",),
+    ),
     ("external-cloud-volume-plugin", STRING, NO_EFFECT),
     (
         "feature-gates",
         SWITCHES,
         (
-            "Name=true|false pairs. CloudControllerManagerWatchBasedRoutesReconciliation counts; "
-            "ControllerManagerReleaseLeaderElectionLockOnExit is always on; others have no effect."
+            "Pairs of Name=true or Name=false. Only CloudControllerManagerWatchBasedRoutesReconciliation has "
+            "an effect. ControllerManagerReleaseLeaderElectionLockOnExit is always true."
         ),
     ),
-    ("kube-api-burst", INT, "Requests at once beyond --kube-api-qps.", 30),
+    ("kube-api-burst", INT, "The maximum burst of requests above --kube-api-qps.", 30),
     (
         "kube-api-qps",
         FLOAT,
-        "Requests a second of the controllers; if not given, only the API server's flow control applies.",
+        (
+            "The maximum requests per second of the controllers. If neither this flag nor --kube-api-burst "
+            "is"
+            "set, there is no limit in the CCM."
+        ),
         20.0,
     ),
     ("kube-api-content-type", STRING, NO_EFFECT, "application/vnd.kubernetes.protobuf"),
-    ("leader-elect", BOOL, "Only one of several replicas is active.", True),
+    ("leader-elect", BOOL, "Elect a leader, so that only one of several replicas is active.", True),
     (
         "leader-elect-lease-duration",
         DURATION,
-        "Time after which another replica may take an unchanged lease.",
+        "The time after which another replica may take over a lease that wasn't renewed.",
         15.0,
     ),
     (
         "leader-elect-renew-deadline",
         DURATION,
-        "Time after which a leader that can't renew its lease exits.",
+        "The time after which a leader that can't renew its lease exits.",
         10.0,
     ),
-    ("leader-elect-retry-period", DURATION, "Pause between attempts to get or renew the lease.", 2.0),
-    ("leader-elect-resource-lock", STRING, "Only leases.", "leases"),
-    ("leader-elect-resource-name", STRING, "Name of the lease.", "cloud-controller-manager"),
-    ("leader-elect-resource-namespace", STRING, "Namespace of the lease.", "kube-system"),
+    ("leader-elect-retry-period", DURATION, "The time between attempts to get or renew the lease.", 2.0),
+    ("leader-elect-resource-lock", STRING, "The type of the lock object. Only leases is allowed.", "leases"),
+    ("leader-elect-resource-name", STRING, "The name of the lease.", "cloud-controller-manager"),
+    ("leader-elect-resource-namespace", STRING, "The namespace of the lease.", "kube-system"),
     (
         "min-resync-period",
         DURATION,
-        "Minimum period in which all objects are reconciled again; the actual one is 1 to 2 times as long.",
+        (
+            "The minimum time after which all objects are reconciled again. The actual time is random, and "
+            "at"
+            "most twice as long."
+        ),
         43200.0,
     ),
-    ("node-monitor-period", DURATION, "Pause between checks of nodes that aren't Ready.", 5.0),
+    ("node-monitor-period", DURATION, "The time between checks of nodes that aren't Ready.", 5.0),
     ("node-sync-period", DURATION, NO_EFFECT),
-    ("route-reconciliation-period", DURATION, "Pause between checks of the routes.", 10.0),
+    ("route-reconciliation-period", DURATION, "The time between checks of the routes.", 10.0),
     ("use-service-account-credentials", BOOL, NO_EFFECT),
 )
 _CONTROLLERS = (
     *_group(
         "Leader migration",
-        ("enable-leader-migration", BOOL, "Not offered."),
-        ("leader-migration-config", STRING, "Not offered."),
+        ("enable-leader-migration", BOOL, "Not supported."),
+        ("leader-migration-config", STRING, "Not supported."),
     ),
     *_group("Debugging", ("profiling", BOOL, NO_EFFECT, True), ("contention-profiling", BOOL, NO_EFFECT)),
     *_group(
         "Node controller",
-        ("concurrent-node-syncs", INT, "Nodes that are initialized at the same time; if not given, 10.", 1),
+        (
+            "concurrent-node-syncs",
+            INT,
+            "The maximum number of nodes that are initialized at the same time. If the flag isn't set, 10.",
+            1,
+        ),
         (
             "concurrent-node-status-updates",
             INT,
-            "Nodes that are refreshed at the same time; 0: as many as syncs.",
+            (
+                "The maximum number of nodes that are refreshed at the same time. With 0, "
+                "--concurrent-node-syncs."
+            ),
         ),
         (
             "node-status-update-frequency",
             DURATION,
-            "Pause between refreshes of all nodes; above 500 nodes, two or three use one list of servers.",
+            (
+                "The time between refreshes of all nodes. Above 500 nodes, two or three refreshes use the "
+                "same"
+                "list of servers."
+            ),
             300.0,
         ),
         (
             "refresh-node-labels",
             BOOL,
-            "Update type, zone and region labels when a machine changes; false: set once, as upstream.",
+            (
+                "Update the labels for type, zone and region when a server changes. By default, they are set "
+                "once, as in upstream."
+            ),
         ),
     ),
     *_group(
         "Route controller",
-        ("additional-route-cidrs", STRINGS, "More ranges for Pods, in addition to --cluster-cidr."),
+        (
+            "additional-route-cidrs",
+            STRINGS,
+            "Further Pod CIDRs in which the CCM creates, replaces and deletes routes.",
+        ),
     ),
     *_group(
         "Node lifecycle controller",
-        ("concurrent-node-lifecycle-syncs", INT, "Nodes looked at at once.", 1),
+        (
+            "concurrent-node-lifecycle-syncs",
+            INT,
+            "The maximum number of nodes that are checked at the same time.",
+            1,
+        ),
         (
             "node-deletion-confirmations",
             INT,
-            "How often the cloud must report a machine as missing; 1 as upstream.",
+            (
+                "The number of requests in which a server must be missing before its Node is deleted. "
+                "Upstream"
+                "uses 1."
+            ),
             2,
         ),
-        ("node-out-of-service-taint", BOOL, "Free volumes and Pods of machines that are shut down."),
-        ("delete-nodes-without-provider-id", BOOL, "Also delete nodes that never had a machine."),
+        (
+            "node-out-of-service-taint",
+            BOOL,
+            (
+                "Add the out-of-service taint to Nodes of servers that are off, so that their volumes and "
+                "Pods"
+                "move."
+            ),
+        ),
+        (
+            "delete-nodes-without-provider-id",
+            BOOL,
+            "Also delete Nodes without a provider ID whose server doesn't exist.",
+        ),
         (
             "mass-deletion-breaker",
             BOOL,
-            "Delete nothing while most or all objects are missing at the same time; false deletes.",
+            "Don't delete anything while most objects of the cloud seem to be missing.",
             True,
         ),
     ),
@@ -143,16 +208,25 @@ _CONTROLLERS = (
         (
             "concurrent-service-syncs",
             INT,
-            "Services that are reconciled at the same time, and as many that are deleted.",
+            (
+                "The maximum number of Services that are reconciled at the same time. As many Services can "
+                "be"
+                "deleted at the same time."
+            ),
             1,
         ),
-        ("service-resync-period", DURATION, "Pause between checks for drift; 0: never.", 300.0),
-        ("services-without-class", BOOL, "Whether to process Services without a loadBalancerClass.", True),
-        ("load-balancer-classes", STRINGS, "Values of loadBalancerClass to process."),
+        (
+            "service-resync-period",
+            DURATION,
+            "The time between checks for drift. With 0, the CCM never checks.",
+            300.0,
+        ),
+        ("services-without-class", BOOL, "Process Services without a loadBalancerClass.", True),
+        ("load-balancer-classes", STRINGS, "The values of loadBalancerClass that the CCM processes."),
     ),
     *_group(
         "Webhook",
-        ("webhooks", STRINGS, "Not offered."),
+        ("webhooks", STRINGS, "Not supported."),
         ("webhook-bind-address", STRING, NO_EFFECT, "0.0.0.0"),  # noqa: S104 - upstream's default
         ("webhook-secure-port", INT, NO_EFFECT, 10260),
         ("webhook-cert-dir", STRING, NO_EFFECT),
@@ -168,27 +242,57 @@ _CONTROLLERS = (
 _SERVING = (
     *_group(
         "Secure serving",
-        ("bind-address", STRING, "Address to listen on.", "0.0.0.0"),  # noqa: S104 - upstream's default
-        ("secure-port", INT, "Port of health and metrics; 0: none.", 10258),
-        ("cert-dir", STRING, "Folder of cloud-controller-manager.crt and .key."),
-        ("tls-cert-file", STRING, "Certificate; if not given, one for localhost is created in memory."),
-        ("tls-private-key-file", STRING, "Private key of --tls-cert-file."),
-        ("tls-cipher-suites", STRINGS, "Cipher suites up to TLS 1.2, by their IANA names."),
+        ("bind-address", STRING, "The address on which the CCM listens.", "0.0.0.0"),  # noqa: S104 - upstream's default
+        (
+            "secure-port",
+            INT,
+            "The port for health checks and metrics. With 0, the CCM doesn't listen.",
+            10258,
+        ),
+        (
+            "cert-dir",
+            STRING,
+            "The folder with cloud-controller-manager.crt and cloud-controller-manager.key.",
+        ),
+        (
+            "tls-cert-file",
+            STRING,
+            "The certificate file. If it isn't set, the CCM creates a certificate for localhost in memory.",
+        ),
+        ("tls-private-key-file", STRING, "The file with the private key of --tls-cert-file."),
+        (
+            "tls-cipher-suites",
+            STRINGS,
+            "The IANA names of the allowed cipher suites. TLS 1.3 ignores this flag.",
+        ),
         ("tls-curve-preferences", INTS, NO_EFFECT),
-        ("tls-min-version", STRING, "VersionTLS12 (default) or VersionTLS13."),
-        ("tls-sni-cert-key", STRINGS, "Not offered."),
+        ("tls-min-version", STRING, "The minimum TLS version: VersionTLS12 (default) or VersionTLS13."),
+        ("tls-sni-cert-key", STRINGS, "Not supported."),
         ("http2-max-streams-per-connection", INT, NO_EFFECT),
         ("disable-http2-serving", BOOL, NO_EFFECT),
-        ("permit-port-sharing", BOOL, "Listen with SO_REUSEPORT."),
-        ("permit-address-sharing", BOOL, "SO_REUSEADDR is always set here, as Go does."),
+        (
+            "permit-port-sharing",
+            BOOL,
+            "Listen with SO_REUSEPORT, so that several processes can share the port.",
+        ),
+        ("permit-address-sharing", BOOL, "Accepted, but SO_REUSEADDR is always set."),
     ),
     *_group(
         "Authentication",
-        ("authentication-kubeconfig", STRING, "Kubeconfig for token reviews; default: --kubeconfig."),
-        ("authentication-skip-lookup", BOOL, "Don't read the client CA from the cluster."),
-        ("authentication-token-webhook-cache-ttl", DURATION, "How long a token review is cached.", 10.0),
+        (
+            "authentication-kubeconfig",
+            STRING,
+            "The kubeconfig for token reviews. The default is --kubeconfig.",
+        ),
+        ("authentication-skip-lookup", BOOL, "Don't read the CA of client certificates from the cluster."),
+        (
+            "authentication-token-webhook-cache-ttl",
+            DURATION,
+            "The time for which a token review is cached.",
+            10.0,
+        ),
         ("authentication-tolerate-lookup-failure", BOOL, NO_EFFECT),
-        ("client-ca-file", STRING, "CA of accepted client certificates."),
+        ("client-ca-file", STRING, "The file with the CA of client certificates."),
         ("requestheader-allowed-names", STRINGS, NO_EFFECT),
         ("requestheader-client-ca-file", STRING, NO_EFFECT),
         ("requestheader-username-headers", STRINGS, NO_EFFECT, ("x-remote-user",)),
@@ -198,23 +302,27 @@ _SERVING = (
     ),
     *_group(
         "Authorization",
-        ("authorization-kubeconfig", STRING, "Kubeconfig for access reviews; default: --kubeconfig."),
+        (
+            "authorization-kubeconfig",
+            STRING,
+            "The kubeconfig for access reviews. The default is --kubeconfig.",
+        ),
         (
             "authorization-always-allow-paths",
             STRINGS,
-            "Paths that all clients may read.",
+            "The paths that all clients may read.",
             ("/healthz", "/readyz", "/livez"),
         ),
         (
             "authorization-webhook-cache-authorized-ttl",
             DURATION,
-            "How long an allowed access is cached.",
+            "The time for which an allowed access is cached.",
             10.0,
         ),
         (
             "authorization-webhook-cache-unauthorized-ttl",
             DURATION,
-            "How long a denied access is cached.",
+            "The time for which a denied access is cached.",
             10.0,
         ),
     ),
@@ -222,22 +330,26 @@ _SERVING = (
 _MISC = (
     *_group(
         "Misc",
-        ("master", STRING, "URL of the API server; takes precedence over the kubeconfig."),
-        ("kubeconfig", STRING, "If not given, the Pod's service account."),
+        ("master", STRING, "The URL of the API server. It takes precedence over the kubeconfig."),
+        (
+            "kubeconfig",
+            STRING,
+            "The kubeconfig file. If it isn't set, the CCM uses the Pod's service account.",
+        ),
     ),
-    Flag("v", INT, 0, "Global", "Verbosity of the log; 4 and more for debugging.", short="v"),
+    Flag("v", INT, 0, "Global", "The verbosity of the log. Use 4 or more for debugging.", short="v"),
     *_group(
         "Global",
         ("vmodule", STRING, NO_EFFECT),
         ("log-flush-frequency", DURATION, NO_EFFECT, 5.0),
-        ("logging-format", STRING, "text or json.", "text"),
+        ("logging-format", STRING, "The format of the log: text or json.", "text"),
         ("log-text-split-stream", BOOL, NO_EFFECT),
         ("log-text-info-buffer-size", STRING, NO_EFFECT, "0"),
         ("log-json-split-stream", BOOL, NO_EFFECT),
         ("log-json-info-buffer-size", STRING, NO_EFFECT, "0"),
-        ("version", BOOL, "Print the version and end."),
+        ("version", BOOL, "Print the version and exit."),
     ),
-    Flag("help", BOOL, False, "Global", "Print this and end.", short="h"),
+    Flag("help", BOOL, False, "Global", "Print this help and exit.", short="h"),
 )
 
 FLAGS: tuple[Flag, ...] = (*_GENERIC, *_CONTROLLERS, *_SERVING, *_MISC)

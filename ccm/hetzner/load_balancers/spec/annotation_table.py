@@ -291,7 +291,8 @@ _WHOLE = (
         BOOLEAN,
         "With `true`, the load balancer is protected against deletion. Without the annotation, the CCM "
         "doesn't change the protection. If you remove the annotation, the CCM removes the protection. If you "
-        "delete the Service of a protected load balancer, the load balancer remains, and the CCM sends an Event.",
+        "delete the Service of a protected load balancer, the load balancer remains, and the CCM sends an "
+        "Event.",
         setting=Setting(
             "protection",
             "protection.delete",
