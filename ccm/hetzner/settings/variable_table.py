@@ -96,7 +96,7 @@ VARIABLES: tuple[Variable, ...] = (
             BOOLEAN,
             (
                 "Also serve metrics on `HCLOUD_METRICS_ADDRESS`, without authentication. The default is true "
-                "for"
+                "for "
                 "the provider `hcloud`, and false for `ccm-from-scratch`."
             ),
         ),
@@ -206,7 +206,7 @@ VARIABLES: tuple[Variable, ...] = (
             BOOLEAN,
             (
                 "Disable (true) or enable (false) the public interface. If it isn't set, the CCM doesn't "
-                "change"
+                "change "
                 "it."
             ),
         ),
@@ -221,7 +221,7 @@ VARIABLES: tuple[Variable, ...] = (
             seconds_within(3, 60),
             (
                 "The time between health checks, 3s to 60s. If it isn't set or is 0, the default of "
-                "Hetzner's"
+                "Hetzner's "
                 "API."
             ),
         ),
@@ -238,7 +238,7 @@ VARIABLES: tuple[Variable, ...] = (
             number_within(1, 5),
             (
                 "The number of failed health checks after which a target is unhealthy, 1 to 5. If it isn't "
-                "set"
+                "set "
                 "or is 0, the default of Hetzner's API."
             ),
         ),
@@ -297,7 +297,7 @@ VARIABLES: tuple[Variable, ...] = (
             NAMESPACES,
             (
                 "The namespaces whose Services may use `delete-protection`. A protected load balancer "
-                "remains"
+                "remains "
                 "after its Service is deleted."
             ),
             "*",
