@@ -95,9 +95,8 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_METRICS_ENABLED",
             BOOLEAN,
             (
-                "Also serve metrics on `HCLOUD_METRICS_ADDRESS`, without authentication. The default is true "
-                "for "
-                "the provider `hcloud`, and false for `ccm-from-scratch`."
+                "Also serve metrics on `HCLOUD_METRICS_ADDRESS`, without authentication. The default is "
+                "true for the provider `hcloud`, and false for `ccm-from-scratch`."
             ),
         ),
         ("HCLOUD_METRICS_ADDRESS", ADDRESS, "The address of the metrics without TLS.", ":8233"),
@@ -206,8 +205,7 @@ VARIABLES: tuple[Variable, ...] = (
             BOOLEAN,
             (
                 "Disable (true) or enable (false) the public interface. If it isn't set, the CCM doesn't "
-                "change "
-                "it."
+                "change it."
             ),
         ),
         (
@@ -221,8 +219,7 @@ VARIABLES: tuple[Variable, ...] = (
             seconds_within(3, 60),
             (
                 "The time between health checks, 3s to 60s. If it isn't set or is 0, the default of "
-                "Hetzner's "
-                "API."
+                "Hetzner's API."
             ),
         ),
         (
@@ -238,8 +235,7 @@ VARIABLES: tuple[Variable, ...] = (
             number_within(1, 5),
             (
                 "The number of failed health checks after which a target is unhealthy, 1 to 5. If it isn't "
-                "set "
-                "or is 0, the default of Hetzner's API."
+                "set or is 0, the default of Hetzner's API."
             ),
         ),
         (
@@ -297,8 +293,7 @@ VARIABLES: tuple[Variable, ...] = (
             NAMESPACES,
             (
                 "The namespaces whose Services may use `delete-protection`. A protected load balancer "
-                "remains "
-                "after its Service is deleted."
+                "remains after its Service is deleted."
             ),
             "*",
         ),

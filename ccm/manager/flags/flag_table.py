@@ -76,8 +76,7 @@ _GENERIC = _group(
         FLOAT,
         (
             "The maximum requests per second of the controllers. If neither this flag nor --kube-api-burst "
-            "is "
-            "set, there is no limit in the CCM."
+            "is set, there is no limit in the CCM."
         ),
         20.0,
     ),
@@ -104,8 +103,7 @@ _GENERIC = _group(
         DURATION,
         (
             "The minimum time after which all objects are reconciled again. The actual time is random, and "
-            "at "
-            "most twice as long."
+            "at most twice as long."
         ),
         43200.0,
     ),
@@ -142,8 +140,7 @@ _CONTROLLERS = (
             DURATION,
             (
                 "The time between refreshes of all nodes. Above 500 nodes, two or three refreshes use the "
-                "same "
-                "list of servers."
+                "same list of servers."
             ),
             300.0,
         ),
@@ -177,8 +174,7 @@ _CONTROLLERS = (
             INT,
             (
                 "The number of requests in which a server must be missing before its Node is deleted. "
-                "Upstream "
-                "uses 1."
+                "Upstream uses 1."
             ),
             2,
         ),
@@ -187,8 +183,7 @@ _CONTROLLERS = (
             BOOL,
             (
                 "Add the out-of-service taint to Nodes of servers that are off, so that their volumes and "
-                "Pods "
-                "move."
+                "Pods move."
             ),
         ),
         (
@@ -210,8 +205,7 @@ _CONTROLLERS = (
             INT,
             (
                 "The maximum number of Services that are reconciled at the same time. As many Services can "
-                "be "
-                "deleted at the same time."
+                "be deleted at the same time."
             ),
             1,
         ),

@@ -13,68 +13,84 @@ from hetzner_emulator.resources import discover
 from hetzner_emulator.resources.storage_boxes.routes import REFUSED
 
 DEFAULT = Path("docs/reference/sandbox-api-coverage.md")
+_STORAGE_BOXES = "Storage Boxes are a separate product with their own API address."
 NOT_EMULATED = {
-    "GET /datacenters*": "removed by Hetzner in October 2026; returns 410, as Hetzner does",
-    **{name: f"{reason}: answers 501" for name, reason in REFUSED.items()},
+    "GET /datacenters*": "Returns status 410, because Hetzner removed these operations in October 2026.",
+    **dict.fromkeys(REFUSED, f"Returns status 501. {_STORAGE_BOXES}"),
     "* /storage_boxes*": (
-        f"{REFUSED['* /storage_boxes*']}: the list is empty, and all other operations return 501"
+        f"`GET /storage_boxes` returns an empty list. Other operations return status 501. {_STORAGE_BOXES}"
     ),
 }
 """Globs of unsupported operations, with the reason."""
 
-_AVERAGES = "averages between requests for metrics; zero if servers are records"
+_AVERAGES = (
+    "Each value is the average since your last request. If servers are only API records, the values are zero."
+)
 PARTLY = {
-    "POST /servers": "a machine has the architecture of the host, also for ARM server types",
+    "POST /servers": "The machine has the architecture of the host, even for ARM server types.",
     "GET /servers/{id}/metrics": _AVERAGES,
     "GET /load_balancers/{id}/metrics": _AVERAGES,
-    "POST /servers/{id}/actions/enable_backup": "backups are created only by `create_image`",
-    "POST /servers/{id}/actions/create_image": "a running machine is paused while its disk is copied",
-    "POST /servers/{id}/actions/change_type": "the disk of a machine is the host's, whatever its size",
-    "POST /servers/{id}/actions/attach_iso": "a record; machines have no drive",
-    "POST /servers/{id}/actions/reset_password": "returns a password that no machine accepts",
-    "POST /servers/{id}/actions/enable_rescue": "a record that never expires; machines start from disk",
-    "POST /servers/{id}/actions/request_console": "returns an address where nothing listens",
-    "POST /firewalls": "rules apply to machines, not to records",
-    "POST /zones": (
-        "a record that no name server serves; any domain is accepted: those of others, subdomains and "
-        "unknown top-level domains, too, since the list of public suffixes changes every week"
+    "POST /servers/{id}/actions/enable_backup": "Backups are only created by `create_image`.",
+    "POST /servers/{id}/actions/create_image": "A running machine is paused while its disk is copied.",
+    "POST /servers/{id}/actions/change_type": "The machine still uses the disk of the host, without a limit.",
+    "POST /servers/{id}/actions/attach_iso": "The ISO is only stored. Machines have no optical drive.",
+    "POST /servers/{id}/actions/reset_password": "Returns a password that no machine accepts.",
+    "POST /servers/{id}/actions/enable_rescue": (
+        "The rescue mode is only stored and never expires. Machines start from their disk."
     ),
-    "POST /volumes": "a device of machines, where the host has loop devices and cgroups of version 2",
-    "POST /volumes/{id}/actions/detach": "rejected while the volume is mounted, except by automount",
-    "POST /certificates": "managed ones are self-signed; names below .invalid fail",
+    "POST /servers/{id}/actions/request_console": "Returns an address that doesn't accept connections.",
+    "POST /firewalls": "The rules apply only to servers that are machines.",
+    "POST /zones": (
+        "The zone is only stored, and no name server serves it. Every domain is accepted, including "
+        "subdomains, unknown top-level domains and domains of others."
+    ),
+    "POST /volumes": (
+        "Machines get a device only if the host has loop devices and cgroups version 2. Otherwise, volumes "
+        "can't be attached to machines."
+    ),
+    "POST /volumes/{id}/actions/detach": (
+        "The operation fails while the volume is mounted, unless `automount` mounted it."
+    ),
+    "POST /certificates": "Managed certificates are self-signed. Domains below `.invalid` fail.",
 }
 """Operations that do less than at Hetzner."""
 
 NEWER = {
     "`datacenter` of servers and Primary IPs": (
-        "not there",
+        "The field doesn't exist.",
         "Hetzner removed it: https://docs.hetzner.cloud/changelog#2026-07-01-removing-datacenters",
     ),
     "`DELETE /load_balancers/{id}`": (
-        "201 with an action instead of 204",
-        "hcloud-python reads `action` from the answer (`LoadBalancersClient.delete`, 2.27)",
+        "The response has status 201 and an action, not status 204.",
+        "hcloud-python 2.27 reads `action` from the response (`LoadBalancersClient.delete`).",
     ),
     "`deprecated` of server types, load balancer types and images": (
-        "not there; images and load balancer types have `deprecation`, as server types do",
+        "The field doesn't exist. Images and load balancer types have `deprecation`, like server types.",
         "Hetzner removed it: https://docs.hetzner.cloud/changelog#2026-09-08",
     ),
     "`assignee_type` of Primary IPs": (
-        "`unassigned` where nothing has it, `load_balancer` where a load balancer has it",
-        "since August 2026: https://docs.hetzner.cloud/changelog#2026-04-27; no source has the second word",
+        (
+            "The value of an unassigned Primary IP is `unassigned`. The value of a Primary IP that belongs "
+            "to a load balancer is `load_balancer`."
+        ),
+        (
+            "Since August 2026: https://docs.hetzner.cloud/changelog#2026-04-27. The value `load_balancer` "
+            "is our assumption."
+        ),
     ),
     "`public_net` in `POST /load_balancers`": (
-        "takes ids of Primary IPs as `ipv4` and `ipv6`; refused with the codes of `POST /servers`",
-        "hcloud-go 2.52 (its changelog, of 2026-10-05); no source names the codes",
+        "`ipv4` and `ipv6` accept the IDs of Primary IPs. The error codes are those of `POST /servers`.",
+        "The changelog of hcloud-go 2.52, 2026-10-05. The error codes are our assumption.",
     ),
     "`id` and `blocked` in `public_net` of load balancers": (
-        "there; `id` is null where Hetzner manages the address",
-        "hcloud-go 2.52 (schema) and hcloud-python 2.27; no source says whether it is null",
+        "The fields exist. If Hetzner manages the address, `id` is null.",
+        "The schema of hcloud-go 2.52, and hcloud-python 2.27. The null value is our assumption.",
     ),
-    "a write with a read-only token": (
-        "`forbidden` with 403 in place of `token_readonly`",
-        "hcloud-go 2.51; no source documents its status",
+    "changes with a read-only token": (
+        "The error is `forbidden` with status 403, not `token_readonly`.",
+        "hcloud-go 2.51. The status is our assumption.",
     ),
-    "`GET /networks/{id}/members`": ("there", "hcloud-python asks it (2.27)"),
+    "`GET /networks/{id}/members`": ("The operation exists.", "hcloud-python 2.27 uses it."),
 }
 """Differences from Hetzner's OpenAPI document because the API is newer, with the source."""
 
@@ -82,6 +98,8 @@ _HEAD = """# What the sandbox's Hetzner Cloud API answers
 
 Generated by `python -m hetzner_emulator.coverage`; a test keeps it up to date.
 
+The tables list the operations of the API that the sandbox emulates. If the second cell of a row is empty, the
+operation behaves as at Hetzner.
 """
 
 
@@ -101,11 +119,19 @@ def table() -> str:
     present = sorted(emulated(OPERATIONS.values()), key=lambda o: (_resource(o), o.path, o.method))
     lines = [_HEAD, f"{len(present)} operations are emulated.\n"]
     for resource, group in groupby(present, _resource):
-        lines += [f"\n## {resource}\n", "| operation | differs |", "|---|---|"]
+        lines += [f"\n## {resource}\n", "| operation | difference |", "|---|---|"]
         lines += [f"| `{operation.name}` | {PARTLY.get(operation.name, '')} |" for operation in group]
-    lines += ["\n## Not emulated\n", "| operations | instead |", "|---|---|"]
+    lines += ["\n## Not emulated\n", "| operations | behavior |", "|---|---|"]
     lines += [f"| `{glob}` | {reason} |" for glob, reason in NOT_EMULATED.items()]
-    lines += ["\n## Newer than Hetzner's OpenAPI document\n", "| what | here | source |", "|---|---|---|"]
+    lines += [
+        "\n## Newer than Hetzner's OpenAPI document\n",
+        (
+            "In these cases, the sandbox follows a version of the API that is newer than Hetzner's OpenAPI "
+            "document.\n"
+        ),
+        "| subject | in the sandbox | source |",
+        "|---|---|---|",
+    ]
     lines += [f"| {what} | {here} | {source} |" for what, (here, source) in NEWER.items()]
     return "\n".join(lines) + "\n"
 
