@@ -29,11 +29,8 @@ known, so the state keeps what it has. ``delete_unreachable`` would forget it, a
 
 @dataclass(frozen=True)
 class Place:
-    """Where resources are declared.
-
-    Attributes:
-        parent: The component that they belong to; None: the stack itself.
-        prefix: Begins their names, so that a program may have several of the same kind.
+    """Where resources are declared: below ``parent`` (None: the stack itself), with names that begin with
+    ``prefix``, so that a program may have several of the same kind.
     """
 
     parent: pulumi.Resource | None = None
@@ -72,13 +69,7 @@ class RunningCluster:
 
 
 def running_cluster(place: Place, settings: Settings, servers: Servers) -> RunningCluster:
-    """k3s on the servers.
-
-    Args:
-        place: Where it is declared.
-        settings: Which k3s, with which ranges and which network for Pods.
-        servers: Reachable over SSH.
-    """
+    """k3s on the servers."""
     opts = place.options()
     token = SharedSecret(place.named("k3s-token"), opts)
     agent_token = SharedSecret(place.named("k3s-agent-token"), opts)
@@ -174,14 +165,7 @@ def upgrade_systems(
 def ready_nodes(
     place: Place, arguments: ControllerManagerArgs, running: RunningCluster, after: Sequence[pulumi.Resource]
 ) -> list[pulumi.Resource]:
-    """All servers as nodes that take Pods, and what can be declared only after that.
-
-    Args:
-        place: Where that is declared.
-        arguments: Of the cloud-controller-manager, which initializes them.
-        running: The cluster.
-        after: What it is waited for after.
-    """
+    """All servers as nodes that take Pods, and what can be declared only after that."""
     settings = arguments.settings
     image = "" if arguments.image is None else arguments.image
     release = settings.k3s_version or settings.k3s_channel
@@ -189,8 +173,7 @@ def ready_nodes(
         place.named("nodes"),
         place.options(
             pulumi.ResourceOptions(
-                depends_on=[*after, *running.pod_network],
-                deleted_with=running.cluster.gone_with,
+                depends_on=[*after, *running.pod_network], deleted_with=running.cluster.gone_with
             )
         ),
         **running.servers.control_inputs(),

@@ -27,14 +27,7 @@ from .protection import guard_protected_resources
 from .servers.network import Network
 from .servers.servers import Servers
 
-__all__ = [
-    "CloudControllerManager",
-    "HetznerNetwork",
-    "HetznerServers",
-    "K3sCluster",
-    "Settings",
-    "settings",
-]
+__all__ = ["CloudControllerManager", "HetznerNetwork", "HetznerServers", "K3sCluster", "Settings", "settings"]
 
 _NO_LOOK = "a component has no preflight checks in the cloud; remove it"
 _PLAIN = "give a plain value; the output of another resource is known too late"
@@ -136,11 +129,7 @@ class HetznerServers(Servers):
     """
 
     def __init__(
-        self,
-        name: str,
-        settings: Settings,
-        network: Network,
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, settings: Settings, network: Network, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(name, settings, _labels(settings), network=network, prefix=f"{name}-", opts=opts)
 
@@ -155,11 +144,7 @@ class K3sCluster(pulumi.ComponentResource):
     """
 
     def __init__(
-        self,
-        name: str,
-        settings: Settings,
-        servers: Servers,
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, settings: Settings, servers: Servers, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("ccm-from-scratch:index:K3sCluster", name, None, opts)
         self.running: RunningCluster = running_cluster(Place(self, f"{name}-"), settings, servers)

@@ -55,9 +55,6 @@ def register(package: str) -> None:
     """Makes the former modules importable; each has its former provider classes and nothing else.
 
     A module whose name is a package's today, such as ``ccm_pulumi.cluster``, calls ``finder`` itself.
-
-    Args:
-        package: ``infra`` or ``ccm_pulumi``.
     """
     former = _modules({f"{package}.{name}" for name in _former(package)})
     for module in former - _modules({*FORMER.values()}) - {package}:
@@ -67,11 +64,7 @@ def register(package: str) -> None:
 
 
 def finder(module: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module that had provider classes.
-
-    Args:
-        module: Its full name, such as ``infra.cluster``.
-    """
+    """The ``__getattr__`` of a module that had provider classes."""
     package, _, stem = module.partition(".")
 
     def find(name: str) -> Any:

@@ -68,15 +68,7 @@ def guard_protected_resources(
     *,
     after: Sequence[pulumi.Resource] = (),
 ) -> None:
-    """Guards the network, the control servers, their load balancer and the NAT server against deletion.
-
-    Args:
-        place: Where the guards are declared.
-        settings: With ``protect``.
-        network: Of the cluster.
-        servers: Of the cluster.
-        after: All other resources on which no other one depends.
-    """
+    """Guards the network, the control servers, their load balancer and the NAT server against deletion."""
     if not settings.protect:
         return
     switch = _OF_OUR_STACK if place.parent is None else _OF_ANOTHER_PROGRAM

@@ -53,9 +53,6 @@ def rendered(helm: Path) -> dict[str, str]:
     for an object; so the base has a folder of its own, with the same objects. So have the alerts, which
     only clusters with the Prometheus operator know.
 
-    Args:
-        helm: the program.
-
     Raises:
         subprocess.CalledProcessError: Helm refuses the chart; it has said why.
     """

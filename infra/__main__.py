@@ -69,14 +69,8 @@ def declare(
     existing: Collection[str] = (),
     attached: Collection[str] = (),
 ) -> None:
-    """Declares the environment's resources and outputs.
-
-    Args:
-        settings: Of the stack.
-        cloud_token: For the cluster.
-        specs: The servers with their placement; None: those of the settings.
-        existing: Roles of servers that exist before the run: their changes roll out in order.
-        attached: Those of them that are in a private network.
+    """Declares the environment's resources and outputs. Changes of ``existing`` servers roll out in order;
+    ``attached`` ones are in a private network.
     """
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")

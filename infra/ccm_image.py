@@ -116,11 +116,7 @@ def image_drift(reference: str, report: Report) -> list[str]:
 
 
 def pin(reference: str) -> str:
-    """The commands that keep the kubelet from removing an image, and let it remove others of that name.
-
-    Args:
-        reference: With its tag, as ``localhost/NAME:TAG``.
-    """
+    """The commands that keep the kubelet from removing an image, and let it remove others of that name."""
     return _PIN.format(repository=reference.rpartition(":")[0], reference=reference)
 
 

@@ -66,14 +66,8 @@ def group_name(settings: Settings, pool: Pool) -> str:
 def user_data(
     settings: Settings, pool: Pool, servers: Sequence[str], agent_token: str, installed: Sequence[str | None]
 ) -> str:
-    """What a new server of a pool runs when it boots for the first time.
-
-    Args:
-        settings: Which k3s, and which network for Pods.
-        pool: Of the server.
-        servers: Private addresses of the control servers, of which one is joined.
-        agent_token: Lets an agent join.
-        installed: The k3s of those of which it is known; it counts where the settings name a channel alone.
+    """What a new server of a pool runs at its first boot. It joins one of ``servers``, the private addresses
+    of the control servers; their ``installed`` k3s counts only where the settings name a channel alone.
     """
     release = Release(settings.k3s_install_url, settings.k3s_channel, settings.k3s_version)
     # The cluster-autoscaler expects this label of its own on the Node.
@@ -164,13 +158,7 @@ def arguments(settings: Settings) -> list[str]:
 def deployment(
     settings: Settings, variables: Mapping[str, pulumi.Input[str]], config: pulumi.Input[str]
 ) -> dict[str, Any]:
-    """Spec of the Deployment.
-
-    Args:
-        settings: Which image, and which groups.
-        variables: Of its environment, besides the token.
-        config: Changes with its file, which it reads when it starts.
-    """
+    """Spec of the Deployment. ``config`` changes with the file that its Pod reads when it starts."""
     labels = {"app": AUTOSCALER}
     token = {"name": "HCLOUD_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hcloud", "key": "token"}}}
     file = {"name": "HCLOUD_CLUSTER_CONFIG_FILE", "value": f"{_FOLDER}/{_FILE}"}
@@ -204,13 +192,7 @@ def deployment(
 def variables(
     settings: Settings, servers: Servers, network_id: pulumi.Input[str]
 ) -> dict[str, pulumi.Input[str]]:
-    """Variables of its environment, besides the token and the file: what it gives the servers that it makes.
-
-    Args:
-        settings: Where the cloud's API is.
-        servers: Share key and firewall with those.
-        network_id: Private network of all.
-    """
+    """Variables of its environment, and of the servers that it creates, besides the token and the file."""
     private = not all(pool.public_ipv4 for pool in settings.autoscaled_pools)
     nowhere = {"HCLOUD_PUBLIC_IPV4": "false", "HCLOUD_PUBLIC_IPV6": "false"}
     return {
@@ -223,11 +205,7 @@ def variables(
 
 
 class Autoscaler(pulumi.ComponentResource):
-    """The cluster-autoscaler in a cluster, and what removes its servers.
-
-    Attributes:
-        all: What it is made of.
-    """
+    """The cluster-autoscaler in a cluster, and what removes its servers."""
 
     def __init__(
         self,
@@ -243,20 +221,7 @@ class Autoscaler(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the component; begins the names of its resources.
-            settings: Which pools, with which k3s.
-            servers: Share key and firewall with those that it makes.
-            network_id: Private network of its servers.
-            cluster: Which they join.
-            agent_token: Lets an agent join.
-            cloud_token: Of Hetzner's API, which it reads from the cloud-controller-manager's Secret.
-            in_cluster: Options of every object in the cluster.
-            after: What new servers need, and those that go until they are gone.
-            opts: Of the component.
-        """
+        """Declares it; ``after`` is what new servers need, and removed servers until they are gone."""
         super().__init__("ccm-from-scratch:index:Autoscaler", name, None, opts)
         mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
         groups = [

@@ -51,14 +51,7 @@ class MetadataPolicy(pulumi.ComponentResource):
         after: pulumi.Resource,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the component and its resource.
-            in_cluster: Options of every object in the cluster.
-            after: What shows that Cilium runs: its operator makes the kind of the object.
-            opts: Of the component.
-        """
+        """Declares it after Cilium runs, whose operator creates the kind of the object."""
         super().__init__("ccm-from-scratch:index:MetadataPolicy", name, None, opts)
         inside = pulumi.ResourceOptions(parent=self, depends_on=[after])
         kubernetes.apiextensions.CustomResource(

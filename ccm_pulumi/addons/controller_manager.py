@@ -37,11 +37,7 @@ Manifest = dict[str, Any]
 class ControllerManagerArgs:
     """What the cloud-controller-manager needs to know.
 
-    Attributes:
-        token: Of the cloud's API, secret.
-        network_id: The private network.
-        image: Reference of the image; None deploys nothing.
-        imported: Are there once the image is where the Pod will run.
+    Without an ``image`` nothing is deployed. The ``imported`` resources exist once its Pod can use the image.
     """
 
     settings: Settings
@@ -66,15 +62,7 @@ class ControllerManager(pulumi.ComponentResource):
         prefix: str = "",
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declares the objects.
-
-        Args:
-            name: Of the component.
-            arguments: What is special about this cluster.
-            in_cluster: Options of every object in it: the provider, and what takes them with it when it goes.
-            prefix: Begins the names of their resources, which several components must not share.
-            opts: Of the component.
-        """
+        """Declares the objects; ``prefix`` begins their names, which several components must not share."""
         super().__init__("ccm-from-scratch:index:ControllerManager", name, None, opts)
         self._prefix = prefix
         self._in_cluster = pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self))
@@ -172,12 +160,8 @@ def identity(manifest: Manifest) -> str:
 
 
 def fitted(deployment: Manifest, arguments: Sequence[str], environment: Mapping[str, str]) -> Manifest:
-    """The Deployment with other flags and more environment variables.
-
-    Args:
-        deployment: As in the manifest; it stays as it is.
-        arguments: Flags like ``--name=value``; each replaces the one of that name, or is added.
-        environment: Replaces variables of these names, or is added.
+    """The Deployment with other flags (``--name=value``) and environment variables: each replaces the one of
+    its name, or is added. The argument stays as it is.
     """
     result = copy.deepcopy(deployment)
     container = result["spec"]["template"]["spec"]["containers"][0]

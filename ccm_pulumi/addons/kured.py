@@ -27,12 +27,7 @@ _SENTINEL = "/sentinel"
 
 
 def arguments(window: RebootWindow, drain_seconds: int) -> list[str]:
-    """The command line.
-
-    Args:
-        window: When servers may reboot.
-        drain_seconds: In which the Pods of one have to be elsewhere, at least 1: for kured 0 is forever.
-    """
+    """The command line. ``drain_seconds`` is at least 1: for kured, 0 is forever."""
     return [
         "/usr/bin/kured",
         f"--reboot-sentinel={_SENTINEL}/reboot-required",
@@ -58,13 +53,7 @@ def arguments(window: RebootWindow, drain_seconds: int) -> list[str]:
 
 
 def daemon_set(image: str, window: RebootWindow, drain_seconds: int) -> dict[str, Any]:
-    """Spec of the DaemonSet.
-
-    Args:
-        image: Of kured.
-        window: As for ``arguments``.
-        drain_seconds: Likewise.
-    """
+    """Spec of the DaemonSet."""
     labels = {"app": KURED}
     node = {"name": "KURED_NODE_ID", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     container = {
@@ -107,17 +96,6 @@ class Kured(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the component; begins the names of its resources.
-            image: Of kured.
-            window: When servers may reboot.
-            drain_seconds: In which the Pods of one have to be elsewhere, at least 1.
-            in_cluster: Options of every object in the cluster.
-            after: What initializes nodes.
-            opts: Of the component.
-        """
         super().__init__("ccm-from-scratch:index:Kured", name, None, opts)
         mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
         here = pulumi.ResourceOptions.merge(in_cluster, mine)
@@ -146,10 +124,7 @@ def _on_its_own_node(name: str, options: pulumi.ResourceOptions) -> list[pulumi.
             name, metadata=called, spec=policy(), opts=options
         ),
         kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
-            name,
-            metadata=called,
-            spec={"policyName": KURED, "validationActions": ["Deny"]},
-            opts=options,
+            name, metadata=called, spec={"policyName": KURED, "validationActions": ["Deny"]}, opts=options
         ),
     ]
 
@@ -160,24 +135,14 @@ def policy() -> dict[str, Any]:
     bound = "authentication.kubernetes.io/node-name"
 
     def resources(resource: str, operation: str) -> dict[str, Any]:
-        return {
-            "apiGroups": [""],
-            "apiVersions": ["*"],
-            "resources": [resource],
-            "operations": [operation],
-        }
+        return {"apiGroups": [""], "apiVersions": ["*"], "resources": [resource], "operations": [operation]}
 
     return {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [resources("nodes", "UPDATE"), resources("pods", "DELETE")]},
-        "matchConditions": [
-            {"name": "by-kured", "expression": f"request.userInfo.username == '{account}'"},
-        ],
+        "matchConditions": [{"name": "by-kured", "expression": f"request.userInfo.username == '{account}'"}],
         "variables": [
-            {
-                "name": "own",
-                "expression": f"request.userInfo.?extra['{bound}'].orValue(['']).join(',')",
-            },
+            {"name": "own", "expression": f"request.userInfo.?extra['{bound}'].orValue(['']).join(',')"},
             {
                 "name": "there",
                 "expression": "request.resource.resource == 'nodes' ? request.name : "

@@ -66,12 +66,7 @@ def cleanup_inputs(
     settings: Settings, network_id: pulumi.Input[str], servers: Servers | None = None
 ) -> dict[str, Any]:
     """Inputs of a ``LoadBalancerCleanup`` except ``generation``: if that changes, the previous cluster's are
-    removed.
-
-    Args:
-        settings: Have the cluster's name, and whether the network is imported.
-        network_id: The private network.
-        servers: Of the cluster, which is asked over SSH; without them only the cloud is asked.
+    removed. Without servers, only the cloud is asked.
     """
     cluster = settings.cluster_name
     access: dict[str, Any] = {"server_id": cluster, "generation": ""}
@@ -134,14 +129,7 @@ def clean_up_certificates(
     patience: Patience | None = None,
 ) -> None:
     """Deletes the certificates that were requested for the cluster's Services. A failure does not stop a
-    destroy.
-
-    Args:
-        cloud: The API.
-        ownership: Decides.
-        balancers: The load balancers, ownership labels name our Services if the cluster did not answer.
-        report: Receives what was done.
-        patience: How long to retry while the cloud is busy.
+    destroy. If the cluster did not answer, the ownership labels of ``balancers`` name its Services.
     """
     services = ownership.service_uids.union(*(ownership.verdict(item).services for item in balancers))
     try:

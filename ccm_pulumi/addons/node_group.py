@@ -67,11 +67,6 @@ def servers_of(cloud: Cloud, group: str, network_id: int) -> list[Mapping[str, A
     """The servers of a group, as the cloud's API returns them, without those in other networks.
 
     A server without a network may be new: Hetzner attaches it after it has created it.
-
-    Args:
-        cloud: The API.
-        group: Its name.
-        network_id: Private network of the cluster.
     """
     found = everything(fetcher(cloud), "servers", f"&label_selector={LABEL}%3D%3D{group}")
     return [server for server in found if not server["private_net"] or _is_in(server, network_id)]
@@ -83,12 +78,6 @@ def _is_in(server: Mapping[str, Any], network_id: int) -> bool:
 
 def remove_servers(cloud: Cloud, group: str, network_id: int, patience: Patience | None = None) -> None:
     """Deletes all servers of a group and waits until they are gone.
-
-    Args:
-        cloud: The API.
-        group: Its name.
-        network_id: Private network of the cluster.
-        patience: How long to wait for servers that still exist, or are in no network yet.
 
     Raises:
         NodeGroupError: Some are left.
@@ -115,12 +104,7 @@ def _delete(cloud: Cloud, server_id: int, patience: Patience) -> str:
 
 
 def scales(pod_spec: Mapping[str, Any], group: str) -> bool:
-    """Whether a cluster-autoscaler with this spec creates and removes servers of a group.
-
-    Args:
-        pod_spec: Of a Pod, or of a Deployment's Pods.
-        group: Its name.
-    """
+    """Whether a cluster-autoscaler with this spec creates and removes servers of a group."""
     words = pod_spec["containers"][0].get("command", [])
     return any(word.startswith("--nodes=") and word.endswith(f":{group}") for word in words)
 
@@ -128,10 +112,6 @@ def scales(pod_spec: Mapping[str, Any], group: str) -> bool:
 def is_wanted(deployment: Mapping[str, Any] | None, group: str) -> bool:
     """Whether the cluster-autoscaler still has a group: then the whole environment is destroyed, not the
     pool.
-
-    Args:
-        deployment: As the API returns it; None if it does not exist.
-        group: Its name.
     """
     if deployment is None or deployment["metadata"].get("deletionTimestamp"):
         return False

@@ -45,16 +45,7 @@ class Cluster(pulumi.ComponentResource):
         agent_token: SharedSecret,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the component.
-            settings: Which k3s, and how long a worker is drained.
-            servers: On which it is installed.
-            token: Of k3s servers. It is deleted only with the whole cluster: then no node is drained.
-            agent_token: Of k3s agents.
-            opts: Of the component.
-        """
+        """Declares it. ``token`` is deleted only with the whole cluster: then no node is drained."""
         super().__init__("ccm-from-scratch:index:Cluster", name, None, opts)
         self._settings, self._servers, self._token = settings, servers, token
         stays = settings.outlives_servers or servers.others_remain
@@ -146,11 +137,7 @@ class Cluster(pulumi.ComponentResource):
         in_place = pulumi.ResourceOptions(delete_before_replace=True)
         servers, options = self._servers, pulumi.ResourceOptions.merge(self._on(server), in_place)
         inputs = {**props, **_node_inputs(server), **backup_inputs(self._settings)}
-        member = {
-            "node": server.name,
-            "first": not self.servers,
-            "labels": labels_of(servers.labels),
-        }
+        member = {"node": server.name, "first": not self.servers, "labels": labels_of(servers.labels)}
         if len(servers.controls) == 1 and servers.others_remain:
             # the others leave at the end of the run, and need it for quorum until then
             remaining = {"leaver": member, "drain_seconds": self._settings.drain_seconds}

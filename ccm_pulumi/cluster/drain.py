@@ -59,13 +59,6 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
     A Node whose kubelet is silent is not drained. Pods are evicted only while a kube-controller-manager runs,
     which removes them from their Services (``is_led``).
 
-    Args:
-        shell: Of the control server.
-        node: Its name.
-        seconds: Timeout of the drain.
-        traffic: Of its server.
-        report: Receives what was skipped.
-
     Raises:
         DrainError: Pods are left; the Node is cordoned, and its load balancers send to it again.
         RemoteCommandError: The cluster did not answer.
@@ -91,11 +84,8 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
 
 
 def _label_scripts(name: str, before: str | None) -> tuple[list[str], list[str]]:
-    """Commands that remove a Node from its load balancers, and those that undo it.
-
-    Args:
-        name: Of the Node, as the shell reads it.
-        before: The label's value. One that already excludes the Node stays, unless this program set it.
+    """Commands that remove a Node from its load balancers, and those that undo it. A label (its value is
+    ``before``) that already excludes the Node stays, unless this program set it.
     """
     if before not in (None, BY_US, *_FALSE):
         return [], []
@@ -225,14 +215,10 @@ def is_led(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> b
     """Whether a kube-controller-manager is active: without one, Services send to deleted Pods.
 
     With several servers only the leader is active. If it ends, as in an upgrade of its server, none is until
-    its lease expires, 15 seconds after its last renewal.
+    its lease expires, 15 seconds after its last renewal. A single manager runs without a lease (None).
 
     This needs no clock: the leader has renewed its lease between two reads, and some time after it acquired
     it.
-
-    Args:
-        before: The lease at the first read, as the API returns it; None if it did not exist.
-        now: The lease at the second read. None: a single manager runs without one.
     """
     if now is None:
         return True
@@ -256,14 +242,8 @@ async def read_lease(shell: Shell, what: str) -> Mapping[str, Any] | None:
 async def await_leader(
     shell: Shell, node: str, before: Mapping[str, Any] | None, what: str, report: Report
 ) -> None:
-    """Waits until one is active, for at most ``LEADER_POLLS`` times ``LEADER_PAUSE`` seconds.
-
-    Args:
-        shell: Of a control server.
-        node: The Node that is drained after this, for the report.
-        before: The lease as it was some time ago.
-        what: Names the operation in errors.
-        report: Receives a message if none is active.
+    """Waits until one is active, for at most ``LEADER_POLLS`` times ``LEADER_PAUSE`` seconds; reports if none
+    is. ``before`` is the lease as it was some time ago.
 
     Raises:
         RemoteCommandError: The cluster did not answer.

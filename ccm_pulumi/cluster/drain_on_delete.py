@@ -77,12 +77,7 @@ class DrainOnDelete(ProviderResource, provider=DrainOnDeleteProvider, type_name=
 
 
 def drain_seconds(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> int:
-    """Timeout of the drain: of the stack's configuration; in another program, of the state.
-
-    Args:
-        configuration: Of the stack, by full key.
-        props: Of a DrainOnDelete.
-    """
+    """Timeout of the drain: of the stack's configuration; in another program, of the state."""
     configured = str(configuration.get(KEY))
     # a destroy does not run the program, so this value has not been checked
     return int(configured if re.fullmatch(r"[0-9]{1,4}", configured, re.ASCII) else props["drain_seconds"])

@@ -85,12 +85,7 @@ else echo {NONE}; fi
 
 
 def start_of(node: str, answers: Sequence[PeerAnswer], *, begins: bool) -> Start:
-    """Whether a control server joins a cluster or starts one.
-
-    Args:
-        node: Its name, for errors.
-        answers: Of all other control servers.
-        begins: Whether it may start the cluster.
+    """Whether a control server joins a cluster or starts one, if ``begins`` allows that.
 
     Raises:
         UnknownClusterError: There may be a cluster that it can't join, or there is none to join.
@@ -116,13 +111,7 @@ def _why(said: PeerAnswer) -> str:
 
 
 async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer], str]) -> list[PeerAnswer]:
-    """Asks all of them in parallel; returns when the first one is ready.
-
-    Args:
-        peers: All other control servers.
-        private_key: Of the stack.
-        identity: Of the installation of this cluster on a server.
-    """
+    """Asks all of them in parallel; returns when the first one is ready."""
     asked = [asyncio.ensure_future(_ask(peer, private_key, identity(peer))) for peer in peers]
     try:
         for first in asyncio.as_completed(asked):

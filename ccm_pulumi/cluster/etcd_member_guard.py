@@ -48,10 +48,6 @@ class EtcdMemberGuard(ProviderResource, provider=EtcdMemberGuardProvider, type_n
 def leave_before_delete(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> None:
     """Removes a control server from the cluster before its server is deleted.
 
-    Args:
-        configuration: Of the stack, by full key.
-        props: Of an EtcdMemberGuard, or of a K3sServer that is one of several.
-
     Raises:
         QuorumError: The others need it, or don't answer; nothing was changed.
         DrainError: Pods are left on it, so it stays.

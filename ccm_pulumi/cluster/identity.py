@@ -77,12 +77,7 @@ class ClusterIdentity(ProviderResource, provider=ClusterIdentityProvider):
 
 
 def named(olds: dict[str, Any], news: dict[str, Any]) -> str:
-    """The cluster's name.
-
-    Args:
-        olds: Inputs of the last run; none for a new cluster.
-        news: As the program gives them; the text may be unknown.
-    """
+    """The cluster's name. A new cluster has no ``olds``; the text in ``news`` may be unknown."""
     has = olds.get("generation")
     # it may be unknown
     outlived = olds.get("several") and news.get("begun") is not True
@@ -93,11 +88,8 @@ def named(olds: dict[str, Any], news: dict[str, Any]) -> str:
 def refuse_another(olds: dict[str, Any], news: dict[str, Any]) -> None:
     """Refuses settings with which no control server can stay and no snapshot can be restored.
 
-    They would leave the cluster one by one, and the last one could not join again.
-
-    Args:
-        olds: Inputs of the last run; earlier versions recorded no settings.
-        news: As the program gives them.
+    They would leave the cluster one by one, and the last one could not join again. Earlier versions recorded
+    no settings in ``olds``.
 
     Raises:
         AnotherClusterError: With the first such setting.

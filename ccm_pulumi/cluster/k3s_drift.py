@@ -55,11 +55,7 @@ def agent_drift(
 
 
 def server_drift(
-    node: str,
-    flags: Sequence[str],
-    environment: Mapping[str, str],
-    files: Mapping[str, str],
-    report: Report,
+    node: str, flags: Sequence[str], environment: Mapping[str, str], files: Mapping[str, str], report: Report
 ) -> list[str]:
     """What differs of a control server."""
     found = installation_drift(SERVER_UNIT, flags, environment, report)

@@ -32,10 +32,7 @@ def server_flags(props: Mapping[str, Any]) -> list[str]:
     """Flags of ``k3s server``: cloud-controller-manager, load balancers, ingress and CNI are not k3s's own.
 
     By default k3s advertises the external address, which the firewall closes for workers. Their Pods need the
-    private address of the API server.
-
-    Args:
-        props: Of a K3sServer. The state of an earlier version may lack some.
+    private address of the API server. The state of an earlier version may lack some of ``props``.
     """
     at = addresses_of(props)
     admission = f"--kube-apiserver-arg=admission-control-config-file={POD_SECURITY}"
@@ -62,10 +59,8 @@ def pod_security_configuration(level: str) -> str:
     """The API server's configuration of Pod Security admission, as
     https://kubernetes.io/docs/tasks/configure-pod-container/enforce-standards-admission-controller/ has it.
 
-    What this program and k3s deploy is in kube-system, and partly privileged.
-
-    Args:
-        level: ``baseline`` or ``restricted``: of all namespaces whose labels say nothing else.
+    The level is that of all namespaces whose labels say nothing else. What this program and k3s deploy is in
+    kube-system, and partly privileged.
     """
     return f"""apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
@@ -80,12 +75,9 @@ plugins:
 
 
 def member_flags(join: str) -> list[str]:
-    """Flags of one of several servers, which have the datastore etcd between them.
+    """Flags of one of several servers, which share the datastore etcd; others join one without ``join``.
 
     k3s ignores both if it has etcd data. The second one migrates SQLite to etcd.
-
-    Args:
-        join: Private address of the server that it joins; empty: others join it.
     """
     return [f"--server=https://{join}:{API_PORT}" if join else "--cluster-init"]
 

@@ -19,12 +19,7 @@ from ..config.etcd_snapshots import settings_file
 from ..config.pools import spelled
 from ..lib.cloud_api import Cloud
 from ..lib.dynamic import ProviderResource, changed_inputs, is_unknown
-from ..lib.errors import (
-    AnotherClusterError,
-    ConfigurationError,
-    InfraError,
-    UpgradeError,
-)
+from ..lib.errors import AnotherClusterError, ConfigurationError, InfraError, UpgradeError
 from ..lib.files import ROOT
 from ..lib.ssh import CONNECT_SECONDS, Host, connect
 from ..servers.probe import DRIFT, PROBES, Report, ServerProvider, drift_of, first_nodes
@@ -330,12 +325,10 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
 class K3sServer(ProviderResource, provider=K3sServerProvider):
     """``k3s server`` on a server.
 
-    Attributes:
-        server_id: Of the server.
-        installed: The version of k3s; absent in the state of an earlier version of the program.
-        joined: Address of the control server that it joined; absent if it started the cluster.
-        installation: Changes with each installation from scratch, which removes everything below k3s's
-            folders; absent in the state of an earlier version.
+    ``installed`` is the version of k3s; ``joined`` the address of the control server that it joined, absent
+    if it started the cluster. ``installation`` changes with each installation from scratch, which removes
+    everything below k3s's folders. The state of an earlier version has no ``installed`` and no
+    ``installation``.
     """
 
     server_id: pulumi.Output[str]
@@ -347,11 +340,8 @@ class K3sServer(ProviderResource, provider=K3sServerProvider):
 class K3sAgent(ProviderResource, provider=K3sAgentProvider):
     """``k3s agent`` on a server.
 
-    Attributes:
-        server_id: Of the server.
-        installed: The version of k3s; absent in the state of an earlier version of the program.
-        release: The release settings of the installation; absent, likewise.
-        installation: As that of a ``K3sServer``.
+    ``release`` is the release settings of the installation, the others are as those of a ``K3sServer``. The
+    state of an earlier version may have none of them.
     """
 
     server_id: pulumi.Output[str]
@@ -366,13 +356,6 @@ def generation_of(server_id: str, cluster_cidr: str, service_cidr: str, private_
     The state of every object in the cluster contains it, and it never changes (identity.py). A cluster of an
     earlier version of this program has a lower-case token. Its text is as that version wrote it: without the
     last two parts.
-
-    Args:
-        server_id: Of the first control server.
-        cluster_cidr: Range of the Pods.
-        service_cidr: Range of the Services.
-        private_ip: Of the first control server.
-        token: Of k3s servers.
     """
     known = f"{server_id}/{cluster_cidr}/{service_cidr}"
     if _TOKEN_OF_EARLIER_VERSIONS.fullmatch(token):
@@ -414,15 +397,7 @@ def server_script(
     had_store: bool = False,
     waits: bool = True,
 ) -> str:
-    """The script for the properties of a K3sServer.
-
-    Args:
-        props: Its properties.
-        start: How it starts, or started when it was new.
-        cluster: The installation's identity, for a new one.
-        had_store: Whether its previous inputs had an S3 store.
-        waits: As ``k3s_scripts.server_script`` has it.
-    """
+    """The script for the properties of a K3sServer. A new one has an identity, ``cluster``."""
     flags = k3s_flags.server_flags(props)
     # a single control server joins, too, if others of an earlier run still have the cluster
     if props.get("member") or (cluster and start.join):
@@ -476,13 +451,7 @@ def snapshot_of(props: Mapping[str, Any], start: Start) -> str:
 
 
 def agent_script(props: Mapping[str, Any], release: k3s.Release, *, reinstall: bool) -> str:
-    """The script for the properties of a K3sAgent.
-
-    Args:
-        props: Its properties.
-        release: What is to be installed.
-        reinstall: As ``k3s_scripts.agent_script`` has it.
-    """
+    """The script for the properties of a K3sAgent."""
     at, flags = k3s_flags.addresses_of(props), agent_flags(props)
     return k3s_scripts.agent_script(
         release, at, props["server_ip"], props["token"], flags=flags, reinstall=reinstall

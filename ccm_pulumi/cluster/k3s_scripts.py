@@ -108,13 +108,7 @@ def agent_script(
 ) -> str:
     """Installs or changes an agent and starts it without waiting: it retries until its server answers.
 
-    Args:
-        release: Which k3s.
-        at: The agent's addresses.
-        server_ip: Private address of the k3s server.
-        agent_token: What the server was installed with for agents.
-        flags: Further ones of ``k3s agent``.
-        reinstall: Whether to remove a previous installation first, with its certificates and network.
+    ``reinstall`` removes a previous installation first, with its certificates and network.
     """
     environment = _agent_environment(release, url_of(server_ip), agent_token)
     return "\n".join(
@@ -144,13 +138,6 @@ def self_joining_script(
     It reads them from the metadata service, and starts the agent as ``agent_script`` does. It retries until
     it succeeds. An agent that has joined through one server knows the others
     (https://docs.k3s.io/architecture), so one ready server is enough.
-
-    Args:
-        release: Which k3s.
-        servers: Private addresses of the control servers, of which the first that is ready is joined.
-        agent_token: What the cluster was installed with for agents.
-        flags: Further ones of ``k3s agent``.
-        public: Whether the server has a public address.
     """
     several = len(servers) > 1
     environment = _agent_environment(release, "" if several else url_of(servers[0]), agent_token)
@@ -177,10 +164,6 @@ def choose_server(servers: Sequence[str], rounds: int = 60) -> str:
     """Sets ``K3S_URL`` to the first control server whose API is ready; after some time to the first at all.
 
     Until its API server is ready k3s answers 503, then 401 to those whom it does not know.
-
-    Args:
-        servers: Private addresses.
-        rounds: So often each of them is asked.
     """
     return f"""n=0
 ready=
@@ -201,13 +184,7 @@ def url_of(server_ip: str) -> str:
 
 
 def _agent_environment(release: Release, url: str, agent_token: str) -> dict[str, str]:
-    """The installer's variables for an agent, which is started afterwards without being waited for.
-
-    Args:
-        release: Which k3s.
-        url: Of the server that it joins; empty: the script has found one.
-        agent_token: What the cluster was installed with for agents.
-    """
+    """The installer's variables for an agent, which starts later. The script sets an empty ``url``."""
     return {
         **release.environment(),
         "INSTALL_K3S_SKIP_START": "true",
@@ -241,13 +218,6 @@ def begin_cluster(
     a flag: k3s does not support that an existing cluster begins with it by a mere restart, so one that was
     made without encryption stays so, with all servers that join it: k3s refuses a server with the other
     setting.
-
-    Args:
-        cluster: The cluster's identity, a word without secrets.
-        folder: Where both are noted; the uninstaller removes it.
-        uninstall: The uninstaller that k3s brings.
-        cni_folder: Where containerd finds the network of Pods.
-        encrypted: Whether Secrets are.
     """
     note, encryption = (file.replace(FOLDER, folder) for file in (NOTE, ENCRYPTION))
     lines = [
@@ -262,12 +232,7 @@ def begin_cluster(
 
 
 def keep_store(store: str, file: str = STORE) -> str:
-    """Writes, or removes, what k3s reads about S3.
-
-    Args:
-        store: Content; empty: no such file.
-        file: Its path.
-    """
+    """Writes what k3s reads about S3, or removes it if ``store`` is empty."""
     if not store:
         return f"rm -f {file}"
     return f"""given=$(mktemp)
@@ -284,11 +249,6 @@ def restore(flags: Sequence[str], snapshot: str = SNAPSHOT, folder: str = FOLDER
     cloud-controller-manager keeps their provider IDs, and k3s refuses servers of the same names. So the API
     runs without a node of its own until they are gone; and without finalizers, for k3s's own would wait for
     members to leave that this etcd does not know.
-
-    Args:
-        flags: Of ``k3s server``.
-        snapshot: A file, or a name in S3, whose settings k3s reads from its own.
-        folder: Where k3s reads its settings.
     """
     # with S3 settings k3s looks for a local file in S3, unless this flag is false
     where = f"{snapshot} --etcd-s3=false" if snapshot == SNAPSHOT else shlex.quote(snapshot)
@@ -324,9 +284,6 @@ def rejoin(node: str) -> str:
     k3s removes the member when the Node is deleted. On the server it then leaves a tombstone and waits for a
     restart, which begins without the old data (``pkg/daemons/executor`` of k3s). It may already do that:
     removing the installation now would leave a member without a server, and k3s refuses the next one.
-
-    Args:
-        node: Name of its Node, which the cluster has again at the end.
     """
     role = r"jsonpath={.metadata.labels.node-role\.kubernetes\.io/etcd}"
     get = shlex.join(["k3s", "kubectl", "get", "node", node, "--request-timeout=5s", "-o", role])
@@ -439,10 +396,8 @@ done"""
 
 
 def _wait_for_address(private_ip: str) -> str:
-    """Waits for the private interface, some seconds after the server was attached to the network.
-
-    Args:
-        private_ip: Its address, or a variable of the script with it, in quotation marks.
+    """Waits for the private interface, some seconds after the server was attached to the network. The address
+    may be a variable of the script, in quotation marks.
     """
     return f"""n=0
 until ip -4 -o address show | grep -qF " "{private_ip}/; do
@@ -469,13 +424,7 @@ found=$(sha256sum < "$installer" | cut -c 1-64)
 
 
 def _run_installer(environment: Mapping[str, str], arguments: Sequence[str], more: str = "") -> str:
-    """Runs it.
-
-    Args:
-        environment: Its variables.
-        arguments: Of the installer.
-        more: Further ones, as the shell reads them.
-    """
+    """Runs it; ``more`` are further arguments, as the shell reads them."""
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
     # the installer must not read the rest of this script from standard input
     return f'{exports}\nsh "$installer" {shlex.join(arguments)}{more} </dev/null'

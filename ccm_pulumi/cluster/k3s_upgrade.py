@@ -80,12 +80,7 @@ def refuse(
 ) -> None:
     """Refuses an unsupported upgrade or downgrade of k3s.
 
-    Args:
-        installed: The installed version, or the previous one.
-        release: The wanted release.
-        leads: The version that its channel leads to, or has led to; empty if unknown.
-        restores: Whether the datastore is restored from a snapshot.
-        done: Whether the server has that version already.
+    ``leads`` is the version that the release's channel leads to or, if ``done``, has led to; empty: unknown.
 
     Raises:
         VersionError: Names the setting.
@@ -102,12 +97,6 @@ async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Releas
 
     The program upgrades workers after their control servers, but not those of the cluster-autoscaler. Nothing
     is asked where the minor version stays.
-
-    Args:
-        host: The control server.
-        installed: The version that it has.
-        release: What is wanted.
-        leads: The version that its channel leads to; empty if unknown.
 
     Raises:
         VersionError: Names them.
@@ -136,12 +125,6 @@ def _problem(release: k3s.Release, why: str) -> Problem:
 
 async def drain_for_upgrade(controls: Sequence[Host], node: str, seconds: int, traffic: Traffic) -> None:
     """Cordons a Node and drains it; one that its owner has cordoned is so for good.
-
-    Args:
-        controls: The control servers.
-        node: Its name.
-        seconds: In which its Pods have to be gone.
-        traffic: Of its server.
 
     Raises:
         UpgradeError: Pods are left, or the cluster could not be asked.

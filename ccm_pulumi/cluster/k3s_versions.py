@@ -21,11 +21,7 @@ _FINAL = 10**9
 
 
 def parts(version: str) -> tuple[int, ...] | None:
-    """A version as numbers for comparisons; None: its form is unknown.
-
-    Args:
-        version: Such as ``v1.36.3+k3s1`` or ``v1.36.4-rc2+k3s1``.
-    """
+    """A version such as ``v1.36.4-rc2+k3s1`` as numbers for comparisons; None: its form is unknown."""
     found = _VERSION.fullmatch(version)
     if not found:
         return None
@@ -51,11 +47,6 @@ def why_not(installed: str, release: Release, *, restores: bool = False) -> str:
     (https://kubernetes.io/releases/version-skew-policy/); k3s neither
     (https://docs.k3s.io/upgrades), but for a datastore out of a snapshot that the older version wrote
     (https://docs.k3s.io/upgrades/roll-back).
-
-    Args:
-        installed: The installed version; empty if unknown.
-        release: What is wanted.
-        restores: Whether the datastore comes out of a snapshot, which no later version has written.
     """
     here, wanted = parts(installed), wanted_parts(release)
     if here is None or wanted is None:
@@ -71,26 +62,15 @@ def why_not(installed: str, release: Release, *, restores: bool = False) -> str:
 
 
 def changes_minor(installed: str, release: Release, leads: str = "") -> bool:
-    """Whether an API server gets another minor version, as far as it is known.
-
-    Args:
-        installed: Its version; empty if unknown.
-        release: What is wanted.
-        leads: The version of its channel; empty if unknown.
+    """Whether an API server gets another minor version, as far as it is known. ``leads`` is the version of
+    the release's channel; empty: unknown.
     """
     here, wanted = parts(installed), wanted_parts(release) or parts(leads)
     return wanted is not None and (here is None or here[:2] != wanted[:2])
 
 
 def left_behind(kubelets: Mapping[str, str], installed: str, release: Release, leads: str = "") -> list[str]:
-    """Nodes that would have too old a kubelet beside an API server of another minor version, in their order.
-
-    Args:
-        kubelets: Version of each, by Node.
-        installed: Of the API server; a release of the same minor version leaves no Node behind.
-        release: The wanted one.
-        leads: The version of its channel; empty if unknown.
-    """
+    """Names of Nodes, sorted, whose kubelet would be too old for an API server of another minor version."""
     wanted = wanted_parts(release) or parts(leads)
     if wanted is None or not changes_minor(installed, release, leads):
         return []
@@ -110,11 +90,8 @@ def pinned(release: Release, version: str) -> Release:
     """The release for a server that must not get another k3s than those that it joins.
 
     A channel moves on by itself, and a kubelet must not be newer than an API server
-    (https://kubernetes.io/releases/version-skew-policy/). An exact version in the settings stays.
-
-    Args:
-        release: From the settings.
-        version: Of the servers that it joins. If it is not a release's, the channel stays.
+    (https://kubernetes.io/releases/version-skew-policy/). An exact version in the settings stays, and so does
+    the channel if ``version`` is not a release's.
     """
     if release.version or parts(version) is None:
         return release

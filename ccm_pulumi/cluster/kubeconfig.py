@@ -125,12 +125,7 @@ def api_of(kubeconfig: str | None) -> str:
 
 
 def endpoints(original: str, props: Mapping[str, Any]) -> list[str]:
-    """URLs of the API from this machine, the preferred one first.
-
-    Args:
-        original: The kubeconfig as k3s wrote it, which names the port of its API server.
-        props: Properties of a Kubeconfig: a load balancer, or the control servers.
-    """
+    """URLs of the API from this machine, the preferred one first."""
     if endpoint := props.get("endpoint"):
         return [f"https://{endpoint}:{API_PORT}"]
     port = urlsplit(api_of(original)).port or API_PORT
@@ -138,14 +133,8 @@ def endpoints(original: str, props: Mapping[str, Any]) -> list[str]:
 
 
 def wait_for_endpoint(urls: Sequence[str], patience: Patience) -> str:
-    """Waits until an API server answers; a load balancer needs a moment to find one healthy.
-
-    Args:
-        urls: Of API servers, the preferred one first; a refusal is an answer, too.
-        patience: How long to wait.
-
-    Returns:
-        The first URL that answers.
+    """The first URL of an API server that answers, even with a refusal. It waits, because a load balancer
+    needs a moment to find a healthy server.
 
     Raises:
         InfraError: None answers.
@@ -188,12 +177,7 @@ def _unanswered(url: str) -> str:
 
 
 async def fetch(hosts: Sequence[Host], timeout: float = CONNECT_SECONDS) -> str:
-    """The kubeconfig as k3s wrote it.
-
-    Args:
-        hosts: The control servers.
-        timeout: Seconds until one of them lets us in.
-    """
+    """The kubeconfig as k3s wrote it."""
     what = "reading the kubeconfig"
     return await run_once(hosts, f"cat {KUBECONFIG_PATH}", what=what, timeout=30, within=timeout)
 
@@ -217,10 +201,7 @@ def ends_by(moment: datetime, kubeconfig: str | None) -> bool:
 def rewritten(text: str, name: str, url: str) -> str:
     """The same credentials for use from elsewhere: public address, and names that tell clusters apart.
 
-    Args:
-        text: The file as k3s writes it; it has one cluster, one user and one context.
-        name: New name of all three.
-        url: Of a control server's API, or of a load balancer before it.
+    k3s writes one cluster, one user and one context; all of them get the name.
     """
     content = yaml.safe_load(text)
     for kind in ("clusters", "users", "contexts"):

@@ -85,12 +85,6 @@ def still_lacks(
 
     It counts as ready while no control server's Node is initialized: then there is no
     cloud-controller-manager yet, because a first run was interrupted or the cluster is new.
-
-    Args:
-        node: Of the worker; None: there is none.
-        controls: Of the control servers.
-        server_id: Of the worker.
-        installed: The version of k3s on it, if it is known.
     """
     if not any(control.initialized for control in controls):
         return ""

@@ -36,12 +36,7 @@ _CONFLICT = "the object has been modified"
 
 @dataclass(frozen=True)
 class NodeMetadata:
-    """The labels and taints of a pool's Nodes.
-
-    Attributes:
-        labels: By key.
-        taints: As kubectl writes them.
-    """
+    """The labels of a pool's Nodes, and their taints as kubectl writes them."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[str] = ()
@@ -125,10 +120,6 @@ async def delete_node_passwords(hosts: Sequence[Host], nodes: Sequence[str]) -> 
     k3s keeps the password of each Node in a Secret, and creates another Secret for the next machine that
     joins.
 
-    Args:
-        hosts: Control servers; the first that answers runs the command.
-        nodes: Names.
-
     Raises:
         InfraError: The cluster did not answer.
     """
@@ -145,11 +136,6 @@ def node_metadata_patch(node: Mapping[str, Any], before: NodeMetadata, after: No
 
     Labels and taints of others stay. The patch has the Node's resource version, so a concurrent change fails
     it.
-
-    Args:
-        node: As the API returns it.
-        before: The pool's previous labels and taints.
-        after: The wanted ones.
     """
     has = node["metadata"].get("labels", {})
     wanted = {**{name: None for name in before.labels if name in has}, **after.labels}

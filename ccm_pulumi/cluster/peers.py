@@ -66,12 +66,8 @@ def peers_of(
 ) -> list[Peer]:
     """The other control servers of a control server's cluster, ordered by ID.
 
-    Args:
-        cloud: The API.
-        server_id: Of the control server, which may have been deleted.
-        private_ip: Its own address.
-        labels: Of the cluster, if the server was deleted.
-        jump: Its own jump host; None: the NAT server of the others, if there is one.
+    If the server was deleted, ``labels`` name the cluster. Without a ``jump`` host they have the NAT server
+    of the others, if there is one.
     """
     own = read_server(cloud, server_id)
     common = labels_of(own["labels"]) if own else dict(labels or {})
@@ -98,10 +94,8 @@ def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
     for the current ones. A replaced single control plane is a new cluster, which does not know the members of
     the previous one.
 
-    Args:
-        cloud: The API.
-        props: Of the resource, as ``hosts_of`` reads them. A worker's has ``member_id``, its server. Others
-            have ``labels`` and ``network_id`` of the cluster; the state of an earlier version has no labels.
+    A worker's ``props`` have ``member_id``, its server. Others have ``labels`` and ``network_id`` of the
+    cluster; the state of an earlier version has no labels.
 
     Raises:
         CloudError: The cloud did not answer.

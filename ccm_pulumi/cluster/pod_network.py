@@ -60,11 +60,8 @@ METADATA = "169.254.169.254"
 def rules(cluster_cidr: str, *, metadata: bool) -> str:
     """Rules for nft: what Pods send out of the cluster leaves with the node's address.
 
-    The cloud knows the Pods' addresses inside of its network only.
-
-    Args:
-        cluster_cidr: Range of all Pods' addresses.
-        metadata: Whether Pods reach the metadata service. Those on the host's network do in any case.
+    The cloud knows the Pods' addresses inside of its network only. Without ``metadata`` Pods don't reach the
+    metadata service; those on the host's network do in any case.
     """
     kept = (
         ""
@@ -157,10 +154,6 @@ class PodNetwork(ProviderResource, provider=PodNetworkProvider):
 def range_of(props: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]] | None) -> str | None:
     """The Pods' range of a node: of its Node, or the last known one if no API server answers.
 
-    Args:
-        props: Of the PodNetwork; earlier versions recorded no range.
-        nodes: The cluster's Nodes by name; None: unknown.
-
     Returns:
         None where it is unknown; empty where the node has none.
     """
@@ -170,14 +163,7 @@ def range_of(props: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]] | 
 
 
 def network_drift(pod_cidr: str, report: Report, cluster_cidr: str, *, metadata: bool) -> list[str]:
-    """The differences of a node's network, for a person.
-
-    Args:
-        pod_cidr: Range of the Node; empty: it has none, or there is no Node. It gets one when it joins again.
-        report: Of the server.
-        cluster_cidr: Range of all Pods' addresses.
-        metadata: Whether Pods reach the metadata service.
-    """
+    """The differences of a node's network. A Node without a range gets one when it joins again."""
     if not pod_cidr:
         return ["the Node has no Pod CIDR"]
     return differences(script(pod_cidr, cluster_cidr, metadata=metadata), report)

@@ -94,11 +94,7 @@ def is_quorum(running: int, members: int) -> bool:
 
 
 def check_quorum(node: str, others: Mapping[str, bool]) -> None:
-    """Refuses to remove a member that the others need for quorum.
-
-    Args:
-        node: Of the member that leaves.
-        others: Whether each of the other members answers, by node name.
+    """Refuses to remove a member that the others need for quorum; ``others``: whether each answers.
 
     Raises:
         QuorumError: Too few do.
@@ -127,10 +123,6 @@ def check_restart(node: str, others: Mapping[str, bool]) -> None:
     """Refuses to restart a member without which the cluster loses quorum.
 
     With two members every restart loses quorum. It is allowed, as a step towards three members or one.
-
-    Args:
-        node: Of the member.
-        others: Whether each of the other members answers, by node name.
 
     Raises:
         InfraError: Too few do.

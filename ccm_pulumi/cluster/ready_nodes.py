@@ -112,21 +112,13 @@ async def read_nodes(shell: Shell) -> dict[str, NodeView]:
 def node_inputs(servers: Servers) -> dict[str, dict[str, pulumi.Input[Any]]]:
     """Which servers shall be nodes and how to reach each, as an input of a dynamic resource."""
     return {
-        server.name: {
-            **server.access.way(),
-            "id": server.server.id,
-        }
+        server.name: {**server.access.way(), "id": server.server.id}
         for server in [*servers.controls, *servers.workers]
     }
 
 
 def lacking(wanted: Mapping[str, str], nodes: Mapping[str, NodeView]) -> dict[str, str]:
-    """What each wanted node lacks; complete nodes are not in it.
-
-    Args:
-        wanted: Id of the server by name of the node.
-        nodes: What the cluster has, by name.
-    """
+    """What each incomplete node lacks. ``wanted`` has the ID of the server by name of the node."""
     state = {name: _lacks(nodes.get(name), server_id) for name, server_id in wanted.items()}
     return {name: what for name, what in state.items() if what}
 

@@ -16,11 +16,7 @@ WORD = "give a name of at most 63 letters, digits, dots and hyphens"
 
 
 def decoded(value: Any) -> Any:
-    """The value of a setting; None if it is a string that isn't JSON.
-
-    Args:
-        value: JSON as a string, or a decoded value.
-    """
+    """The value of a setting, given as JSON or decoded; None if it is a string that isn't JSON."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
@@ -29,10 +25,7 @@ def decoded(value: Any) -> Any:
 
 def as_typed(value: Any) -> Any:
     """The string that a user typed: ``pulumi config set --path`` converts ``true`` to a boolean and ``1`` to
-    a number.
-
-    Args:
-        value: A part of a setting; other types are returned unchanged.
+    a number. Other types are returned unchanged.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -42,16 +35,9 @@ def as_typed(value: Any) -> Any:
 def parts_of(
     values: Mapping[Any, Any], key: str, parts: Parts, required: Collection[str] = ()
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Reads the parts of a setting.
+    """The parts of a setting that could be read, by name, and a problem for each other one.
 
-    Args:
-        values: The setting, or one item of it.
-        key: Of that, for problems.
-        parts: The known parts. A parser raises a ValueError or a TypeError, whose text may be the reason.
-        required: Names of required parts.
-
-    Returns:
-        The parts that could be read by name, and a problem for each other one.
+    A parser in ``parts`` raises a ValueError or a TypeError, whose text may be the reason.
     """
     unknown = (name for name in values if name not in parts)
     problems = [Problem(f"{key}.{name}", values[name], no_such_key(name, parts)) for name in unknown]
@@ -74,13 +60,7 @@ def no_such_key(name: Any, known: Iterable[str]) -> str:
 
 
 def nearest(name: Any, known: Iterable[str], prefix: str = "") -> str:
-    """A question with the known name that is similar to a wrong one; empty if none is.
-
-    Args:
-        name: The wrong name.
-        known: The known names.
-        prefix: Of the name in the question.
-    """
+    """A question with the known name that is similar to a wrong one; empty if none is."""
     near = difflib.get_close_matches(str(name), [*known], n=1)
     return f"did you mean {prefix}{near[0]}?" if near else ""
 

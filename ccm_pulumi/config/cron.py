@@ -66,11 +66,7 @@ _FIELDS = (
 
 
 def wrong_with(schedule: str) -> str:
-    """Why a schedule is invalid; empty if it is valid.
-
-    Args:
-        schedule: Five fields separated by a space; words such as ``@daily`` are invalid.
-    """
+    """Why a schedule of five fields is invalid; empty if it is valid. ``@daily`` and its like are invalid."""
     fields = schedule.split(" ")
     if len(fields) != len(_FIELDS):
         return f"it has {len(fields)} fields"

@@ -15,10 +15,7 @@ from .cron import wrong_with
 _FLAGS = {"schedule": "etcd-snapshot-schedule-cron", "retention": "etcd-snapshot-retention"}
 _CRON = r"([0-9A-Za-z*/,-]{1,40} ){4}[0-9A-Za-z*/,-]{1,40}"
 _FIVE = "use the five fields of cron, such as '0 */6 * * *'"
-_ALLOWED = {
-    "schedule": (_CRON, _FIVE),
-    "retention": ("[1-9][0-9]{0,2}", "give a whole number from 1 to 999"),
-}
+_ALLOWED = {"schedule": (_CRON, _FIVE), "retention": ("[1-9][0-9]{0,2}", "give a whole number from 1 to 999")}
 _KEY = "use the bucket owner's credentials: 1 to 256 ASCII characters without spaces"
 _S3 = {
     "endpoint": (
@@ -66,10 +63,6 @@ class Backups:
 
 def parse_backups(value: Any, key: str) -> tuple[Backups, list[Problem]]:
     """Reads the setting. Problems never contain values of ``s3``, which may be credentials.
-
-    Args:
-        value: As Pulumi passes it to a program: JSON, or a decoded value.
-        key: Of the setting.
 
     Returns:
         The snapshots, empty if anything is invalid; and all problems.

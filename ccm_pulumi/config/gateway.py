@@ -58,9 +58,6 @@ class OwnGateway:
 def read_gateway(setting: Mapping[str, Any]) -> OwnGateway:
     """Reads the setting.
 
-    Args:
-        setting: Its parts; empty: there is none.
-
     Raises:
         ValueError: It is invalid, or the file has no key.
     """
@@ -78,10 +75,7 @@ def read_gateway(setting: Mapping[str, Any]) -> OwnGateway:
 
 
 def read_key(path: str) -> str:
-    """The private key in a file.
-
-    Args:
-        path: Relative to the program's folder, absolute, or beginning with ``~``.
+    """The private key in a file; the path is absolute, relative to the program, or begins with ``~``.
 
     Raises:
         GatewayKeyError: The file has no usable key.

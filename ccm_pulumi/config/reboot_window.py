@@ -45,10 +45,6 @@ class RebootWindow:
 def parse_window(value: Any, key: str) -> tuple[RebootWindow | None, list[Problem]]:
     """Reads the setting.
 
-    Args:
-        value: As Pulumi passes it to a program: JSON, or a decoded value.
-        key: Of the setting.
-
     Returns:
         The window, None if it is not set or invalid; and all problems.
     """

@@ -124,12 +124,7 @@ def of_kind(servers: Iterable[ServerSpec], kind: Kind) -> list[ServerSpec]:
 
 
 def has_several_controls(servers: Sequence[ServerSpec], existing: Collection[str]) -> bool:
-    """Whether wanted control servers can replace one: not where only the first exists.
-
-    Args:
-        servers: The wanted ones.
-        existing: Roles of servers that exist before the run.
-    """
+    """Whether wanted control servers can replace one: not where only the first exists."""
     return any(control.role in existing for control in of_kind(servers, Kind.CONTROL)[1:])
 
 
@@ -137,10 +132,6 @@ def resized_in_place(servers: Sequence[ServerSpec], existing: Collection[str]) -
     """Roles of the servers that get another type in place; for the others it needs another server.
 
     Another NAT server would have another address, and the only control server is the cluster.
-
-    Args:
-        servers: The wanted ones.
-        existing: Roles of servers that exist before the run.
     """
     kinds = {Kind.NAT} if has_several_controls(servers, existing) else {Kind.NAT, Kind.CONTROL}
     return {server.role for server in servers if server.kind in kinds}

@@ -62,23 +62,13 @@ def program_only(type_: Type) -> Type:
 
 @functools.cache
 def types_of(settings: type) -> Mapping[str, Type]:
-    """The type of each setting, by the name of its field.
-
-    Args:
-        settings: A dataclass, each field of which has a ``Type`` in its annotation.
-    """
+    """The type of each setting: each field of the dataclass has a ``Type`` in its annotation."""
     hints = get_type_hints(settings, include_extras=True)
     return {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(settings)}
 
 
 def plain(parse: Callable[[Any], Any], allowed: str, neutral: Any) -> Type:
-    """A value that is valid or invalid as a whole.
-
-    Args:
-        parse: Returns the value; raises one of ``_WRONG`` if it is invalid.
-        allowed: The text about allowed values.
-        neutral: As ``Type`` has it.
-    """
+    """A value that is valid or invalid as a whole: ``parse`` raises one of ``_WRONG`` if it is invalid."""
 
     def read(value: Any, key: str) -> tuple[Any, list[Problem]]:
         if value is not None:
@@ -197,11 +187,7 @@ def cidr() -> Type:
 
 
 def sources(unset: str = "") -> Type:
-    """Ranges for a firewall.
-
-    Args:
-        unset: The text of the problem if there are none; empty: there may be none.
-    """
+    """Ranges for a firewall; ``unset`` is the problem if there are none (empty: there may be none)."""
     examples = '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]'
     allowed = f"give an address, a range, or a list of at most {MAX_SOURCES}, such as {examples}; or any"
     type_ = plain(lambda value: parse_sources(_listed(value)), allowed, ())

@@ -27,9 +27,7 @@ _WORKERS = ("worker_count", "pools")
 def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
     """Reads the configuration as far as it can be read.
 
-    Args:
-        raw: Full keys (``namespace:key``) and values, as Pulumi passes them to a program: strings, structured
-            values as JSON. Keys of other namespaces are ignored.
+    Values are strings, structured ones JSON, as Pulumi passes them. Keys of other namespaces are ignored.
 
     Returns:
         The settings, with defaults for values that could not be read, and all problems.
@@ -57,13 +55,7 @@ def _unknown_keys(raw: Mapping[str, Any]) -> list[Problem]:
 
 
 def problems_between(settings: Settings, unread: Collection[str] = ()) -> list[Problem]:
-    """All problems between settings.
-
-    Args:
-        settings: As far as they could be read.
-        unread: Keys of settings that could not be read. No problem is reported that follows from their
-            defaults.
-    """
+    """All problems between settings, except those that follow from the defaults of ``unread`` keys."""
     return [
         *rules_between(settings),
         *pool_problems(settings.pools, settings.cluster_name, key_of("pools")),
@@ -144,12 +136,7 @@ def existing_cluster_problems(settings: Settings) -> list[Problem]:
 
 
 def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[Problem]:
-    """Problems with the four address ranges, and with their capacity for all servers.
-
-    Args:
-        settings: Their ranges are valid.
-        unread: Keys of settings that could not be read; rules about these are skipped.
-    """
+    """Problems with the four address ranges and their capacity; no rule about an ``unread`` key."""
     network, subnet = settings.network_cidr, settings.subnet_cidr
     pods, services = settings.cluster_cidr, settings.service_cidr
     nodes, capacity = settings.workers + settings.control_count, _capacity(settings)
@@ -191,10 +178,6 @@ def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> 
 
     Pulumi deletes removed resources after it has created new ones: a renamed pool has its servers twice until
     then.
-
-    Args:
-        settings: Within the limits for their servers.
-        existing: Roles of the existing servers.
     """
     wanted = {server.role for server in settings.servers}
     leaving = set(existing) - wanted

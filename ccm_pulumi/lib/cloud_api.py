@@ -102,12 +102,7 @@ def understood(what: str) -> Iterator[None]:
 
 
 def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any]]:
-    """All pages of a list.
-
-    Args:
-        fetch: Sends the requests.
-        resource: Such as ``servers``, or ``servers/1/actions``.
-        query: More of the query; empty, or with an ampersand first.
+    """All pages of a list. ``query`` is empty or begins with an ampersand.
 
     Raises:
         CloudError: As ``fetch`` does; or an answer is not a page of objects.
@@ -140,21 +135,9 @@ def fetcher(cloud: Cloud, timeout: float = TIMEOUT, patience: Patience | None = 
 
 
 def call(
-    cloud: Cloud,
-    method: str,
-    path: str,
-    body: Mapping[str, Any] | None = None,
-    *,
-    timeout: float = TIMEOUT,
+    cloud: Cloud, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout: float = TIMEOUT
 ) -> Mapping[str, Any]:
-    """One call of the API; an empty answer is an empty mapping.
-
-    Args:
-        cloud: Which.
-        method: Of HTTP.
-        path: Below the endpoint, with a slash first.
-        body: Is sent as JSON.
-        timeout: Seconds.
+    """One call of the API; an empty answer is an empty mapping. The path begins with a slash.
 
     Raises:
         ConfigurationError: The token is not accepted.
@@ -245,9 +228,7 @@ def change(
 ) -> Mapping[str, Any]:
     """Like ``call``, for a change of an object: repeated while another action has locked it."""
     return _patiently(
-        lambda: call(cloud, method, path, body),
-        lambda error: error.code in PASSING,
-        patience or Patience(),
+        lambda: call(cloud, method, path, body), lambda error: error.code in PASSING, patience or Patience()
     )
 
 

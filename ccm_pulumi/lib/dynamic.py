@@ -133,12 +133,7 @@ class ProviderResource(Resource):
     _of: ClassVar[type[Provider]]
 
     def __init_subclass__(cls, *, provider: type[Provider], type_name: str = "") -> None:
-        """Registers the type.
-
-        Args:
-            provider: Its class.
-            type_name: In URNs, where earlier versions had another name for the class.
-        """
+        """Registers the type; ``type_name`` is the one in URNs, if an earlier version's class had that."""
         super().__init_subclass__(module="ccm-from-scratch", name=type_name or cls.__name__)
         cls._of = provider
 

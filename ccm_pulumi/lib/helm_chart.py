@@ -20,15 +20,7 @@ class Chart(pulumi.ComponentResource):
         in_cluster: pulumi.ResourceOptions,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Installs it.
-
-        Args:
-            kind: Last part of the component's type.
-            name: Of the component and of the release as resources.
-            release: Arguments of the release.
-            in_cluster: Where, and after what.
-            opts: Of the component.
-        """
+        """Installs it; ``kind`` is the last part of the component's type."""
         super().__init__(f"ccm-from-scratch:index:{kind}", name, None, opts)
         inside = pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self))
         kubernetes.helm.v3.Release(name, **release, opts=inside)

@@ -106,12 +106,7 @@ class Ownership:
         return NOT_OURS
 
     def certificate_goes(self, certificate: Mapping[str, Any], services: Collection[str]) -> bool:
-        """Whether a certificate was requested for our Services and is unused.
-
-        Args:
-            certificate: As the API returns it.
-            services: UIDs of our Services.
-        """
+        """Whether a certificate was requested for our Services and is unused."""
         labels = certificate["labels"]
         requested = certificate["type"] == "managed" and labels.get(CLUSTER) == self.cluster
         return requested and labels.get(SERVICE_UID) in services and not certificate["used_by"]
@@ -140,12 +135,7 @@ def port_owners(labels: Mapping[str, str]) -> dict[int, str]:
 
 
 def released_labels(labels: Mapping[str, str], own: Collection[str]) -> dict[str, str]:
-    """The labels after our Services are removed; the next Service becomes the owner, if there is one.
-
-    Args:
-        labels: All of the load balancer.
-        own: UIDs of the removed Services.
-    """
+    """The labels after our Services are removed; the next Service becomes the owner, if there is one."""
     ports = {f"{PORT}{port}" for port, uid in port_owners(labels).items() if uid in own}
     left = {key: value for key, value in labels.items() if key not in ports}
     if left.get(SERVICE_UID) not in own:

@@ -32,14 +32,9 @@ def account_with_rights(
     rules_at_home: Sequence[Mapping[str, Any]],
     options: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
-    """Declares a ServiceAccount, which comes first, its roles, and what binds them.
+    """Declares a ServiceAccount, which comes first, its roles, and what binds them; all have the same name.
 
-    Args:
-        name: Of these resources.
-        metadata: Name and namespace of the account; all else has the same name.
-        rules: What it may do everywhere.
-        rules_at_home: What it may do in its namespace, besides.
-        options: Of these resources.
+    The ``rules`` hold everywhere, ``rules_at_home`` in its namespace.
     """
     called, at_home = {"name": metadata["name"]}, dict(metadata)
     subjects = [{"kind": "ServiceAccount", **metadata}]

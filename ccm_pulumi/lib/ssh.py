@@ -62,12 +62,8 @@ class Shell(Protocol):
     async def run(self, script: str, *, what: str, timeout: float) -> str:
         """Runs a shell script and returns what it wrote to standard output.
 
-        The script is sent to standard input, so that secrets in it never appear in a process list.
-
-        Args:
-            script: For ``sh``.
-            what: Names the script in errors, as in "installing k3s".
-            timeout: Seconds.
+        The script is sent to standard input, so that secrets in it never appear in a process list. ``what``
+        names it in errors, as in "installing k3s".
 
         Raises:
             RemoteCommandError: It ended with another code than 0, or not in time.
@@ -84,11 +80,6 @@ async def connect(
     host: Host, *, timeout: float = CONNECT_SECONDS, clock: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[Shell]:
     """Connects, trying again until ``timeout`` seconds are over: a server that boots refuses at first.
-
-    Args:
-        host: The server.
-        timeout: Seconds by ``clock``.
-        clock: Seconds from any beginning.
 
     Raises:
         UnreachableError: No answer, or no login, in time.
@@ -107,12 +98,7 @@ async def connect_first(
 ) -> AsyncIterator[Shell]:
     """Connects to the first of several control servers on which the Kubernetes API is ready.
 
-    With one host this is ``connect``, without a check of the API.
-
-    Args:
-        hosts: In the order in which they are tried.
-        timeout: Seconds by ``clock``, of which one host gets no more than a few at a time.
-        clock: Seconds from any beginning.
+    With one host this is ``connect``, without a check of the API. One host gets a few seconds at a time.
 
     Raises:
         InfraError: None of them was ready in time; the error of the last one.
@@ -127,14 +113,8 @@ async def connect_first(
 async def run_once(
     hosts: Sequence[Host], script: str, *, what: str, timeout: float, within: float = CONNECT_SECONDS
 ) -> str:
-    """Runs one script on a server, or on the first of several control servers that is ready.
-
-    Args:
-        hosts: As ``connect_first`` has them.
-        script: As ``Shell.run`` has it.
-        what: Likewise.
-        timeout: Likewise.
-        within: Timeout of the connection in seconds.
+    """Runs one script on a server, or on the first of several control servers that is ready. ``within`` is
+    the timeout of the connection.
 
     Raises:
         InfraError: No connection in time, or the script failed.
@@ -186,14 +166,6 @@ async def read_object(
     shell: Shell, kind: str, name: str, *, what: str, namespace: str = "", timeout: float = 30.0
 ) -> Mapping[str, Any] | None:
     """An object as the API returns it; None where there is none.
-
-    Args:
-        shell: Of a control server.
-        kind: As kubectl has it.
-        name: Its name.
-        what: For what it is read, for errors.
-        namespace: Of the object; empty: it is in none.
-        timeout: Seconds.
 
     Raises:
         RemoteCommandError: The cluster did not answer.

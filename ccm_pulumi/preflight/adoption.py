@@ -70,13 +70,7 @@ def of_urn(urn: str) -> tuple[str, str]:
 
 @dataclass
 class Adoption:
-    """Decides which resources are imported. Asks the cloud only for resources that are not in the state.
-
-    Attributes:
-        labels: Of the cluster and the stack.
-        fetch: Asks the cloud.
-        state: What the state has.
-    """
+    """Decides which resources are imported. Asks the cloud only for resources that are not in the state."""
 
     labels: Mapping[str, str]
     fetch: Fetch
@@ -85,11 +79,6 @@ class Adoption:
 
     def import_id(self, kind: str, name: str, inputs: Mapping[str, Any]) -> str | None:
         """The ID that a resource is imported by; None: it is created, or in the state.
-
-        Args:
-            kind: Its type.
-            name: Its name in the program.
-            inputs: As the program gives them.
 
         Raises:
             InfraError: The object exists, but may belong to another stack.
@@ -146,12 +135,7 @@ class Adoption:
 def importing(
     decide: Callable[[str, str, Mapping[str, Any]], str | None], say: Callable[[str], None]
 ) -> Callable[[pulumi.ResourceTransformationArgs], pulumi.ResourceTransformationResult | None]:
-    """A transformation that imports resources.
-
-    Args:
-        decide: Like ``Adoption.import_id``.
-        say: Receives a line for the user.
-    """
+    """A transformation that imports resources."""
 
     def transform(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if args.opts.import_:

@@ -67,12 +67,6 @@ def choose(
     it gets that one, never a fallback. A new server gets the first placement with capacity. So does a server
     that is recreated; its current placement is the first that it tries.
 
-    Args:
-        servers: From the settings.
-        others: The fallbacks of a server, in order.
-        has_capacity: Whether the cloud has capacity for a placement now.
-        present: Existing servers by role.
-
     Returns:
         The servers with their placement, and those of them without capacity, which have the first that they
         try.
@@ -141,13 +135,7 @@ def type_problems(
 def needed_for(
     servers: Sequence[ServerSpec], scaled: Sequence[ServerSpec], present: Mapping[str, Present]
 ) -> Needed:
-    """Images and types of servers that this run creates or resizes, or that the cluster-autoscaler creates.
-
-    Args:
-        servers: With their placement.
-        scaled: Of the cluster-autoscaler.
-        present: Existing servers by role.
-    """
+    """Images and types of servers that this run creates or resizes, or the cluster-autoscaler creates."""
     resized = resized_in_place(servers, present)
     images, types = {server.image for server in scaled}, {server.wanted.server_type for server in scaled}
     for server in servers:

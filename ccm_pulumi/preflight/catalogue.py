@@ -38,12 +38,9 @@ class Catalogue:
 
 
 def read_catalogue(fetch: Fetch, now: datetime, named: Collection[str] = ()) -> Catalogue:
-    """Asks for the three lists at the same time.
+    """Asks for the three lists at the same time, and for the images in ``named`` that are IDs.
 
-    Args:
-        fetch: Asks the API.
-        now: With its time zone; a server type whose last day has passed is unavailable.
-        named: Images; those that are IDs are asked for, too.
+    A server type whose last day has passed is unavailable; ``now`` has a time zone.
     """
     with ThreadPoolExecutor(max_workers=3) as pool:
         locations, types, images = pool.map(
@@ -75,13 +72,7 @@ class Needed:
 def catalogue_problems(
     settings: Settings, catalogue: Catalogue, needed: Needed | None = None
 ) -> list[Problem]:
-    """Settings that the cloud can't fulfill.
-
-    Args:
-        settings: Of the stack.
-        catalogue: What there is.
-        needed: Of images and server types; None: all that the settings name.
-    """
+    """Settings that the cloud can't fulfill; ``needed`` are images and types (None: all that are set)."""
     kinds = [*settings.servers, *settings.autoscaled]
     places = dict.fromkeys((kind.keys.location, kind.wanted.location) for kind in kinds)
     # also those that no control server is in
@@ -158,13 +149,7 @@ def _is_over(deprecation: Mapping[str, str] | None, now: datetime) -> bool:
 
 
 def unknown(key: str, value: str, known: Sequence[str] | Mapping[str, Any] | frozenset[str]) -> Problem:
-    """The problem that a setting has an unknown name.
-
-    Args:
-        key: The setting's.
-        value: The unknown name.
-        known: The known names; the message proposes the nearest.
-    """
+    """The problem that a setting has an unknown name; it proposes the nearest known one."""
     names = sorted(known)
     near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}? " if near else ""

@@ -103,12 +103,6 @@ def check_everything(
 ) -> Checked:
     """Reads the settings and asks the cloud.
 
-    Args:
-        configuration: Of the stack, by full key.
-        stack: Its name.
-        environment: Of the process.
-        now: With its time zone; default: the clock's.
-
     Raises:
         InfraError: With all problems that could be found.
     """

@@ -172,10 +172,8 @@ def bill_of(
 ) -> Counter[Item]:
     """The items of a bill.
 
-    Args:
-        servers: Pool, placement, and whether it has a public IPv4 address; IPv6 addresses are free.
-        balancers: Type and location of load balancers for Services.
-        endpoints: Type and location of those of the Kubernetes API.
+    ``servers`` are pool, placement, and whether it has a public IPv4 address; IPv6 addresses are free.
+    ``balancers`` of Services and ``endpoints`` of the Kubernetes API are type and location.
     """
     bill: Counter[Item] = Counter()
     for pool, placement, has_ipv4 in servers:
@@ -212,15 +210,7 @@ def outputs(bill: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> dic
 
 
 def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> str:
-    """The cost as a table, and the difference from the existing environment.
-
-    Args:
-        title: Name of the environment.
-        bill: After the run.
-        now: Before it.
-        prices: Of both.
-        scaled: Pools that are not part of the sums.
-    """
+    """The cost as a table, and the difference to the present; sums are without ``scaled`` pools."""
     total, running = prices.total(bill), prices.total(now)
     rows = [("", "", "", "month", "", "hour", "")]
     rows.append(("", "", "", "net", "gross", "net", "gross"))

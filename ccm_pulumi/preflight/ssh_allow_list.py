@@ -20,12 +20,7 @@ _SECONDS = 10.0
 
 
 def refuse_to_shut_out(allowed: Collection[str], state: State, ask: Callable[[Host], str]) -> None:
-    """Refuses a changed allow-list that does not contain this program's address.
-
-    Args:
-        allowed: The ranges of the settings.
-        state: Outputs of the last run; with the same list nothing is checked.
-        ask: Returns the address from which a server sees this program; empty: unknown.
+    """Refuses a changed allow-list that does not contain this program's address, as far as ``ask`` knows it.
 
     Raises:
         ConfigurationError: With the address.

@@ -41,15 +41,6 @@ class ApiEndpoint(pulumi.ComponentResource):
         network: Network,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the component.
-            settings: Where it stands, and whether the world reaches it.
-            labels: Of everything in the cloud.
-            network: Of the control servers.
-            opts: Of the component.
-        """
         super().__init__("ccm-from-scratch:index:ApiEndpoint", name, None, opts)
         public = settings.api_endpoint != PRIVATE_BALANCER
         self._name = name

@@ -52,12 +52,8 @@ def network_problems(
 ) -> list[Problem]:
     """Why the network can't be imported: it must match the settings.
 
-    Args:
-        settings: Which network, and which ranges.
-        network: As the API returns it; None: there is none.
-        networks: In which the servers of the stack are.
-        servers: All of the project, as the API returns them, where the network has routes.
-        has_nat: Whether the NAT server is one of them, and the network's default route so its own.
+    ``networks`` are those of the stack's servers. ``servers`` are all of the project, where the network has
+    routes. With ``has_nat`` the network's default route is the stack's own.
     """
     given = settings.import_network
     if network is None:

@@ -42,13 +42,6 @@ def remove_routes(
     """Removes the routes that servers of the cluster have left behind.
 
     They cost nothing: none stops a destroy.
-
-    Args:
-        cloud: The API.
-        network_id: Its ID.
-        cluster_cidr: Range of the cluster's Pods.
-        report: Receives what is left.
-        patience: How long to retry while the network is locked.
     """
     try:
         network = fetcher(cloud, patience=patience)(f"/networks/{network_id}")["network"]
@@ -68,13 +61,7 @@ def remove_routes(
 def dead_routes(
     network: Mapping[str, Any], cluster_cidr: IPv4Network, servers: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, str]]:
-    """The routes to Pods of a cluster whose gateways are deleted servers.
-
-    Args:
-        network: As the API returns it.
-        cluster_cidr: Range of the cluster's Pods.
-        servers: All of the project, as the API returns them.
-    """
+    """The routes to Pods of a cluster whose gateways are deleted servers."""
     # the route to a service that moves between servers has an alias IP as gateway
     gateways = {
         ip

@@ -147,9 +147,8 @@ _TABLE = re.compile(r"^table ip (\S+) {$", re.MULTILINE)
 def written_by(script: str) -> Written:
     """The results of a script of this program, parsed from the script itself.
 
-    Args:
-        script: Writes files by here-documents with a quoted end, moves some of them, and enables and
-            restarts units. Indented commands, below a condition, are ignored.
+    It writes files by here-documents with a quoted end, moves some of them, and enables and restarts units.
+    Indented commands, below a condition, are ignored.
     """
     files = {path: digest(content) for path, _, content in _HERE_DOCUMENT.findall(script)}
     for source, target in _MOVE.findall(script):
@@ -188,12 +187,7 @@ def differences(script: str, report: Report) -> list[str]:
 
 
 def file_differences(wanted: Mapping[str, str], report: Report) -> list[str]:
-    """Files that are missing or different on a server, for a person.
-
-    Args:
-        wanted: SHA-256 of the content, by path.
-        report: Of the server.
-    """
+    """Files that are missing or different on a server, for a person; ``wanted`` has the SHA-256 by path."""
     return [
         f"{path} {'has another content' if path in report.files else 'is gone'}"
         for path, content in wanted.items()
@@ -324,10 +318,6 @@ def _nodes(text: str) -> dict[str, Mapping[str, Any]]:
 
 async def ask(host: Host, *, timeout: float = CONNECT_SECONDS) -> Report:
     """The report of a server, as it is now.
-
-    Args:
-        host: The server.
-        timeout: Seconds in which it has to let us in.
 
     Raises:
         InfraError: It could not be reached, is another one, or printed something else.

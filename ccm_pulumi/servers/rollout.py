@@ -36,12 +36,6 @@ def pool_rollout_order(
 
     The first servers wait for the control servers and for the pool's missing servers. A missing server is
     new, or a failed run deleted it and did not create it again: then no other one may become unavailable.
-
-    Args:
-        members: Roles of the pool's servers.
-        existing: Roles of servers that exist before the run.
-        max_unavailable: Number of servers of the pool that may be unavailable at the same time.
-        controls: Roles of the control servers.
     """
     rolled = [member for member in members if member in existing]
     first = [*controls, *(member for member in members if member not in existing)]

@@ -18,11 +18,7 @@ _SECONDS = 30.0
 
 
 async def rotate(before: Host, after: Host) -> None:
-    """Replaces a key by another one.
-
-    Args:
-        before: The server, with its current key.
-        after: The server, with the new key.
+    """Replaces a server's key: ``before`` has the current one, ``after`` the new one.
 
     Raises:
         InfraError: It could not be reached, or refused the login.

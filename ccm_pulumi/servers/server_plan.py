@@ -69,24 +69,14 @@ class Made:
 
 @dataclass(frozen=True)
 class Old:
-    """A server of the last run that exists.
-
-    Attributes:
-        id: In the cloud.
-        made: Its inputs.
-    """
+    """A server of the last run that exists, with its ID in the cloud."""
 
     id: str
     made: Made
 
 
 def made_of(servers: Sequence[ServerSpec], existing: Collection[str]) -> dict[str, Made]:
-    """The inputs of each server, by role.
-
-    Args:
-        servers: The wanted ones, with their placement.
-        existing: Roles of servers that exist before the run.
-    """
+    """The inputs of each server, by role."""
     # A control server that others can replace is drained and checks their quorum before its rollout
     # continues. A single one is not, even if the same run adds others.
     several, resized = has_several_controls(servers, existing), resized_in_place(servers, existing)
@@ -137,14 +127,7 @@ def going(olds: Mapping[str, Old], wanted: Mapping[str, Made]) -> set[str]:
 def refusals(
     olds: Mapping[str, Old], wanted: Mapping[str, Made], lost: Collection[str], allowed: Collection[str]
 ) -> dict[str, str]:
-    """Why servers must not be deleted, by their IDs.
-
-    Args:
-        olds: Servers that exist, by role.
-        wanted: The current inputs, by role.
-        lost: Roles of servers that would be deleted or replaced.
-        allowed: IDs of servers that may be deleted.
-    """
+    """Why servers must not be deleted, by their IDs."""
     members = _members(olds)
     leaving = [role for role in members if role in lost]
     # in a rollout they are unavailable one at a time, each after a check of the quorum
@@ -169,13 +152,7 @@ def refusals(
 
 
 def loses_cluster(olds: Mapping[str, Old], wanted: Mapping[str, Made], lost: Collection[str]) -> bool:
-    """Whether no control server with the cluster's data is left.
-
-    Args:
-        olds: Servers that exist, by role.
-        wanted: The current inputs, by role.
-        lost: Roles of servers that lose their data.
-    """
+    """Whether no control server with the cluster's data is left."""
     members = _members(olds)
     # in a rollout they join again one by one
     rolling = any(role in wanted and wanted[role].rolls for role in members)
@@ -294,14 +271,7 @@ class ServerGuardProvider(CloudProvider):
     def refusals(
         self, olds: Mapping[str, Old], lost: Collection[str], asked: Asked, noted: Mapping[str, Any]
     ) -> dict[str, str]:
-        """Why servers must not be lost, by the ID that allows it.
-
-        Args:
-            olds: Servers that exist, by role.
-            lost: Roles of those that would be lost.
-            asked: The inputs of the program.
-            noted: Properties of the last run.
-        """
+        """Why servers must not be lost, by the ID that allows it."""
         del noted
         return refusals(olds, asked.servers, lost, asked.allowed)
 
@@ -357,12 +327,7 @@ class InstallationGuard(ProviderResource, provider=InstallationGuardProvider):
 def guard_inputs(
     ids: Mapping[str, pulumi.Input[str]], installations: Mapping[str, pulumi.Input[str]] | None = None
 ) -> dict[str, pulumi.Input[str]]:
-    """Inputs of a guard. Before a deletion Pulumi makes those unknown that may change.
-
-    Args:
-        ids: Of servers, by role.
-        installations: Outputs of each ``K3sServer``, by role; only for an ``InstallationGuard``.
-    """
+    """Inputs of a guard. Before a deletion Pulumi makes those unknown that may change."""
     installed = {_INSTALLATION + role: text for role, text in (installations or {}).items()}
     return {**{_ID + role: number for role, number in ids.items()}, **installed}
 

@@ -111,12 +111,6 @@ def subnet_of(props: Mapping[str, Any]) -> str:
 def change_type(cloud: Cloud, server_id: str, server_type: str, patience: Patience | None = None) -> None:
     """Changes a server's type with its disk. It is off for that, and afterwards again as it was.
 
-    Args:
-        cloud: Where the server is.
-        server_id: Of the server.
-        server_type: That it gets.
-        patience: With what others change at the same time.
-
     Raises:
         CloudError: The cloud refuses.
     """
@@ -140,15 +134,7 @@ def settle(
 ) -> str:
     """Attaches a server to a subnet, after it is detached where it has another address, and switches it on.
 
-    Args:
-        cloud: Where the server is.
-        server_id: Of the server.
-        subnet_id: The network's ID and the subnet's range.
-        ip: The address that it gets; None: any, or the one that it has.
-        patience: With what others change at the same time.
-
-    Returns:
-        Its address.
+    Without an ``ip`` it gets any address, or keeps the one that it has. Returns its address.
 
     Raises:
         InfraError: Something else has it.

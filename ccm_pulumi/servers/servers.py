@@ -54,18 +54,10 @@ class Servers(pulumi.ComponentResource):
         existing: Collection[str] = (),
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declares them.
+        """Declares them. ``prefix`` begins the names of resources, which several components must not share.
 
-        Args:
-            name: Of the component.
-            settings: How many of which type, where, and who may reach them.
-            labels: Of everything in the cloud.
-            network: To which they are attached.
-            key: With which they are reached; without one the component has its own, in the state alone.
-            prefix: Begins the names of the servers' resources, which several components must not share.
-            specs: The servers with their placement; None: those of the settings.
-            existing: Roles of servers that are there before the run, and roll when they change.
-            opts: Of the component.
+        Without a ``key`` the component has its own, in the state alone. ``specs`` are the servers with their
+        placement (None: those of the settings); ``existing`` ones roll when they change.
         """
         super().__init__("ccm-from-scratch:index:Servers", name, None, opts)
         self._settings = settings
@@ -140,12 +132,7 @@ class Servers(pulumi.ComponentResource):
         installed: Mapping[str, tuple[pulumi.Input[str], pulumi.Input[str]]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Keeps k3s on the control servers as long as no others have the cluster.
-
-        Args:
-            installed: The outputs ``server_id`` and ``installation`` of each ``K3sServer``, by role.
-            opts: As for every resource.
-        """
+        """Keeps k3s on the control servers as long as no others have the cluster."""
         ids = {role.removeprefix(self._prefix): server_id for role, (server_id, _) in installed.items()}
         installations = {role.removeprefix(self._prefix): text for role, (_, text) in installed.items()}
         guarded = {**self._asked, **guard_inputs(ids, installations)}

@@ -52,12 +52,8 @@ def _read(fetch: Fetch, number: str) -> Snapshot | None:
 
 
 def unfit(snapshot: Snapshot | None, disks: Mapping[str, int], arm: Collection[str]) -> str:
-    """Why servers of some types can't be created from an image; empty if they can.
-
-    Args:
-        snapshot: The image; None: there is none.
-        disks: Sizes of the disks of the servers' types, in GB, by type.
-        arm: Those of the types that have ARM processors.
+    """Why servers of some types, with the sizes of their disks in GB, can't be created from an image; empty
+    if they can. Without a snapshot there is no such image.
     """
     if snapshot is None or snapshot.deleted:
         return "the project of this token has no such image; hcloud image list shows all"
