@@ -16,7 +16,7 @@ from aiohttp import web
 from hetzner_emulator.app import create_app
 from hetzner_emulator.backend import RecordsBackend
 from hetzner_emulator.config import CloudConfig
-from tests.pulumi_lab import TOKEN, Lab
+from tests.pulumi_lab import ROOT, TOKEN, Lab
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,14 @@ def serve(actions: str) -> Iterator[EmulatedCloud]:
         loop.close()
 
 
-def lab_at(folder: Path, cloud: EmulatedCloud) -> Lab:
-    """A project whose hcloud resources are in a cloud, and that asks it often."""
-    lab = Lab(folder, {"HCLOUD_ENDPOINT": cloud.endpoint})
-    lab.write(
-        "Pulumi.yaml",
-        "name: lab\nruntime: python\nconfig:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n",
-    )
+def lab_at(
+    folder: Path, cloud: EmulatedCloud, kind: type[Lab] = Lab, *, refresh: bool = False, **environment: str
+) -> Lab:
+    """A project that polls the actions of an emulated cloud often, and can import this repository."""
+    lab = kind(folder, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(ROOT), **environment})
+    options = "options:\n  refresh: always\n" if refresh else ""
+    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
+    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{options}{polling}")
     return lab
 
 

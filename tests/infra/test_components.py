@@ -9,13 +9,7 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from ccm_pulumi.components import (
-    CloudControllerManager,
-    HetznerNetwork,
-    HetznerServers,
-    K3sCluster,
-    settings,
-)
+from ccm_pulumi.components import CloudControllerManager, HetznerNetwork, HetznerServers, K3sCluster, settings
 from ccm_pulumi.config.pools import Pool
 from ccm_pulumi.config.setting_types import key_of
 from ccm_pulumi.config.settings import Settings

@@ -215,7 +215,7 @@ async def test_what_is_left_is_told_and_the_node_serves_on(cluster):
 def test_who_has_no_controller_blocks_before_anybody_is_evicted():
     pods = [pod("web-1", labels={"app": "web"}), pod("bare", owner="")]
     assert blockers(pods, [budget(WEB)]) == [
-        "default/bare: no controller recreates it; delete it if you don't need it",
+        "default/bare: no controller recreates it; delete it if you don't need it"
     ]
 
 
@@ -297,8 +297,7 @@ def test_who_sends_to_a_server(targets):
 
 
 @pytest.mark.parametrize(
-    ("configured", "stated", "seconds"),
-    [("7", 9, 7), (7, 9, 7), ("0", 9, 0), (None, 9, 9), ("many", 9, 9)],
+    ("configured", "stated", "seconds"), [("7", 9, 7), (7, 9, 7), ("0", 9, 0), (None, 9, 9), ("many", 9, 9)]
 )
 def test_how_long_is_said_by_the_stack_then_by_the_state(configured, stated, seconds):
     props = {"drain_seconds": stated}

@@ -29,10 +29,7 @@ from ccm_pulumi.lib.errors import AnotherClusterError, ConfigurationError, Unkno
 
 answers = st.lists(
     st.builds(
-        PeerAnswer,
-        st.integers(2, 9).map(peer),
-        st.sampled_from([READY, DOWN, NONE, SILENT]),
-        st.booleans(),
+        PeerAnswer, st.integers(2, 9).map(peer), st.sampled_from([READY, DOWN, NONE, SILENT]), st.booleans()
     ),
     max_size=4,
 )
@@ -85,11 +82,7 @@ def test_the_reason_names_who_could_not_be_asked():
     ],
 )
 def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
-    files = {
-        "etcd_join.NOTE": "note",
-        "etcd_join.DATASTORE": "db",
-        "k3s_scripts.ENCRYPTION": "encryption",
-    }
+    files = {"etcd_join.NOTE": "note", "etcd_join.DATASTORE": "db", "k3s_scripts.ENCRYPTION": "encryption"}
     for name, path in files.items():
         monkeypatch.setattr(f"ccm_pulumi.cluster.{name}", tmp_path / path)
     for path, content in has.items():

@@ -281,11 +281,9 @@ def test_the_identity_of_a_cluster_hides_its_token():
     facts = {"address": "a", "install_url": "u", "version": "", "agent_token": "t"}
     facts |= {"disable": [], "network_policy": True}
     assert identity_of(props).isalnum()
-    assert "s3cret" not in server_script(
-        {**props, **facts},
-        Start(),
-        cluster=identity_of(props),
-    ).replace("K3S_TOKEN=s3cret", "")
+    assert "s3cret" not in server_script({**props, **facts}, Start(), cluster=identity_of(props)).replace(
+        "K3S_TOKEN=s3cret", ""
+    )
     assert identity_of({**props, "channel": "v1.37"}) == identity_of(props)
     assert identity_of({**props, "token": "other"}) != identity_of(props)
 

@@ -65,13 +65,7 @@ def test_only_a_server_at_a_fallback_has_its_label():
 
 
 @pytest.mark.parametrize(
-    "changed",
-    [
-        {"image": "debian-12"},
-        {"is_public": False},
-        {"group": "c-other-1"},
-        {"group": ""},
-    ],
+    "changed", [{"image": "debian-12"}, {"is_public": False}, {"group": "c-other-1"}, {"group": ""}]
 )
 def test_a_server_that_is_made_anew_where_it_is_needs_room_there_or_a_fallback(changed):
     there = {"image": "debian-13", "group": "c-worker-1"}

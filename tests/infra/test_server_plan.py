@@ -122,11 +122,7 @@ def test_drift_is_no_change_of_what_a_server_is_made_of(defaults):
 )
 def test_settings_that_need_another_server(defaults, change, names):
     settings = read_settings(
-        {
-            **defaults,
-            "ccm-from-scratch:privateNodes": "true",
-            "ccm-from-scratch:apiEndpoint": "load-balancer",
-        }
+        {**defaults, "ccm-from-scratch:privateNodes": "true", "ccm-from-scratch:apiEndpoint": "load-balancer"}
     )
     before = made_of(settings.servers, ())
     after = made_of(dataclasses.replace(settings, **change).servers, ())

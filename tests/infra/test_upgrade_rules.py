@@ -485,11 +485,7 @@ SERVE, UNMARK = f"label node w-1 {EXCLUDED}-", f"annotate node w-1 {UPGRADING}-"
     ("labels", "marks", "commands"),
     [
         ({}, {}, []),
-        (
-            OURS,
-            {UPGRADING: ""},
-            ["uncordon w-1", SERVE, UNMARK],
-        ),
+        (OURS, {UPGRADING: ""}, ["uncordon w-1", SERVE, UNMARK]),
         # cordoned by its owner, and out of load balancers by the drain alone
         (OURS, {}, [SERVE]),
         ({EXCLUDED: "true"}, {UPGRADING: ""}, ["uncordon w-1", UNMARK]),

@@ -13,7 +13,7 @@ from ccm_pulumi.config.labels import cluster_labels
 from ccm_pulumi.lib.errors import InfraError
 from ccm_pulumi.preflight.adoption import Adoption, of_urn
 from sandbox.pulumi_cli.states import States
-from tests.pulumi_cloud import EmulatedCloud, serve
+from tests.pulumi_cloud import EmulatedCloud, lab_at, serve
 from tests.pulumi_lab import Lab
 
 SERVER, KEY = "hcloud:index/server:Server", "hcloud:index/sshKey:SshKey"
@@ -44,7 +44,6 @@ try:
 except InfraError as error:
     raise pulumi.RunError(str(error)) from None
 """
-POLLING = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
 
 
 class Cloud:
@@ -89,10 +88,9 @@ def test_only_what_is_ours_for_sure_is_imported() -> None:
         Adoption(OURS, cloud(), installed).import_id(SERVER, "control", {"name": "c-control"})
 
 
-def lab_at(folder: Path, there: EmulatedCloud) -> Lab:
+def project(folder: Path, there: EmulatedCloud) -> Lab:
     folder.mkdir()
-    lab = Lab(folder, {"HCLOUD_ENDPOINT": there.endpoint, "PYTHONPATH": str(Path(__file__).parents[3])})
-    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{POLLING}")
+    lab = lab_at(folder, there)
     lab.program(PROGRAM)
     return lab
 
@@ -105,7 +103,7 @@ def ids(there: EmulatedCloud) -> dict[str, list[int]]:
 @pytest.mark.slow
 def test_a_state_that_is_older_than_the_cloud_is_completed_and_no_other_one(tmp_path: Path) -> None:
     for there in serve("instant"):
-        lab = lab_at(tmp_path / "mine", there)
+        lab = project(tmp_path / "mine", there)
         lab.up(WORKERS="0")
         older = lab.ask(["stack", "export"])
         lab.up(WORKERS="2")
@@ -115,7 +113,7 @@ def test_a_state_that_is_older_than_the_cloud_is_completed_and_no_other_one(tmp_
         assert ids(there) == before
         assert "imported" not in lab.up(WORKERS="2")
         # a colleague's stack of the same name
-        other = lab_at(tmp_path / "theirs", there)
+        other = project(tmp_path / "theirs", there)
         for _ in range(2):
             assert "the network ccm-from-scratch (" in other.up(WORKERS="2", status=1)
             assert ids(there) == before
@@ -128,7 +126,7 @@ def test_a_state_that_is_older_than_the_cloud_is_completed_and_no_other_one(tmp_
 @pytest.mark.slow
 def test_a_run_that_was_killed_while_servers_were_created_is_repeated(tmp_path: Path) -> None:
     for there in serve("realistic"):
-        lab = lab_at(tmp_path / "mine", there)
+        lab = project(tmp_path / "mine", there)
         process, deadline = lab.start("up", "--yes"), time.monotonic() + 400
         while not there.names("servers"):
             assert time.monotonic() < deadline

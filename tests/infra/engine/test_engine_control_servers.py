@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.infra.engine.thing_lab import ThingLab
-from tests.pulumi_cloud import EmulatedCloud
+from tests.pulumi_cloud import EmulatedCloud, lab_at
 
 pytestmark = pytest.mark.slow
 
@@ -113,11 +113,7 @@ pulumi.export("generation", identity.generation)
 @pytest.fixture
 def cluster(tmp_path: Path, cloud: EmulatedCloud):
     """Runs the program with so many control servers; what was done in the cluster, in its order."""
-    lab = ThingLab(
-        tmp_path, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(Path(__file__).parents[3])}
-    )
-    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
-    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{polling}")
+    lab = lab_at(tmp_path, cloud, ThingLab)
     lab.write("seats.py", SEATS)
     lab.program(PROGRAM)
 

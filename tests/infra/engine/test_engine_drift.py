@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
-from tests.pulumi_cloud import EmulatedCloud, serve
+from tests.pulumi_cloud import EmulatedCloud, lab_at, serve
 from tests.pulumi_lab import Lab
 
 EXAMPLES = settings().max_examples
@@ -61,30 +61,6 @@ if E("CLUSTER"):
     provider = pulumi_kubernetes.Provider("p", kubeconfig=E("CLUSTER"), enable_patch_force=True)
     window = RebootWindow(("sat", "sun"), "02:00", "05:00", "Europe/Berlin")
     Kured("kured", "kured:1", window, drain_seconds=300, in_cluster=O(provider=provider), after=[])
-"""
-# What is installed on a control server compares as ever, and installs nothing.
-SEATS = """
-import secrets
-import pulumi
-from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
-
-class SeatProvider(K3sServerProvider):
-    def create(self, props):
-        number = secrets.token_hex(8)
-        return CreateResult(f"{props['server_id']}/{number}", {**props, "installation": number})
-    def update(self, id, olds, news):
-        return UpdateResult({**news, "installation": olds["installation"]})
-    def delete(self, id, props):
-        pass
-    def drift(self, props):
-        return None  # nobody connects to a record
-
-class Seat(Resource, name="Seat"):
-    server_id: pulumi.Output[str]
-    installation: pulumi.Output[str]
-    def __init__(self, name, props, opts):
-        super().__init__(SeatProvider(), name, props, opts)
 """
 SERVER, SEAT = "hcloud:index/server:Server", "pulumi-python:dynamic:Seat"
 KINDS = {
@@ -244,18 +220,11 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, shared_plane: ControlPlane) -> Iterator[World]:
     clouds = serve("instant")
-    cloud, root = next(clouds), Path(__file__).parents[3]
+    cloud = next(clouds)
     try:
-        there = {
-            "HCLOUD_ENDPOINT": cloud.endpoint,
-            "PYTHONPATH": str(root),
-            "CLUSTERS": json.dumps(CLUSTERS),
-            "CLUSTER": str(shared_plane.kubeconfig),
-        }
-        lab = Lab(tmp_path_factory.mktemp("drift"), there)
-        polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
-        lab.write("Pulumi.yaml", f"name: lab\nruntime: python\noptions:\n  refresh: always\n{polling}")
-        lab.write("seats.py", SEATS)
+        there = {"CLUSTERS": json.dumps(CLUSTERS), "CLUSTER": str(shared_plane.kubeconfig)}
+        lab = lab_at(tmp_path_factory.mktemp("drift"), cloud, refresh=True, **there)
+        lab.write("seats.py", Path(__file__).with_name("seats.py").read_text())
         lab.up(PROGRAM)
         yield World(lab, cloud, shared_plane)
         lab.run("destroy", "--yes")

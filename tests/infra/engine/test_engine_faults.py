@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.pulumi_cloud import EmulatedCloud
+from tests.pulumi_cloud import EmulatedCloud, lab_at
 from tests.pulumi_lab import Lab
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow]
@@ -85,15 +85,10 @@ def in_state(lab: Lab) -> list[int]:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_next_run_ends_where_it_should(tmp_path: Path, cloud: EmulatedCloud, fault: str) -> None:
-    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(Path(__file__).parents[3])})
-    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
-    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\noptions:\n  refresh: always\n{polling}")
+    lab = lab_at(tmp_path, cloud, refresh=True)
     lab.program(PROGRAM)
     for change, (controls, workers, moments) in CHANGES.items():
-        words, counts = (
-            ("destroy" if change == "destroy" else "up", "--yes"),
-            f"[{controls}, {workers}]",
-        )
+        words, counts = (("destroy" if change == "destroy" else "up", "--yes"), f"[{controls}, {workers}]")
         for after in moments:
             strike(lab, cloud, fault, after, *words, counts=counts)
             if fault == "SIGKILL":

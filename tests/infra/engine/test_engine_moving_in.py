@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.pulumi_cloud import EmulatedCloud
+from tests.pulumi_cloud import EmulatedCloud, lab_at
 from tests.pulumi_lab import Lab
 
 pytestmark = pytest.mark.slow
@@ -43,10 +43,7 @@ def mine(cloud: EmulatedCloud) -> int:
 
 @pytest.fixture
 def lab(tmp_path: Path, cloud: EmulatedCloud, mine: int) -> Lab:
-    there = {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(Path(__file__).parents[3])}
-    lab = Lab(tmp_path, {**there, "NETWORK": str(mine), "RANGE": "10.0.0.0/16", "SUBNET": SUBNET})
-    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
-    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{polling}")
+    lab = lab_at(tmp_path, cloud, NETWORK=str(mine), RANGE="10.0.0.0/16", SUBNET=SUBNET)
     lab.program(PROGRAM)
     return lab
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.pulumi_cloud import EmulatedCloud
+from tests.pulumi_cloud import EmulatedCloud, lab_at
 from tests.pulumi_lab import Lab
 
 pytestmark = pytest.mark.slow
@@ -22,14 +22,11 @@ wanted = settings(ssh_allowed_cidrs="any", **json.loads(os.environ["WANTED"]))
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
 HetznerServers("c", wanted, HetznerNetwork("c", wanted))
 """
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
 def pooled(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
-    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(ROOT)})
-    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
-    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{polling}")
+    lab = lab_at(tmp_path, cloud)
     lab.program(PROGRAM)
     return lab
 

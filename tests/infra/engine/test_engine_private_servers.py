@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pulumi_cloud import EmulatedCloud
+from tests.pulumi_cloud import EmulatedCloud, lab_at
 from tests.pulumi_lab import Lab
 
 pytestmark = pytest.mark.slow
@@ -36,10 +36,7 @@ A_1, A_2, WEB = (f"ccm-from-scratch-{role}" for role in ("a-1", "a-2", "web-1"))
 
 @pytest.fixture
 def lab(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
-    root = str(Path(__file__).parents[3])
-    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": root, "POOLS": POOLS})
-    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
-    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{polling}")
+    lab = lab_at(tmp_path, cloud, POOLS=POOLS)
     lab.program(PROGRAM)
     return lab
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.pulumi_cloud import EmulatedCloud
+from tests.pulumi_cloud import EmulatedCloud, lab_at
 from tests.pulumi_lab import Lab, Result
 
 pytestmark = pytest.mark.slow
@@ -27,14 +27,11 @@ network = HetznerNetwork("n", wanted)
 servers = HetznerServers("s", wanted, network)
 guard_protected_resources(Place(), wanted, network, servers)
 """
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
 def protected(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
-    lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(ROOT)})
-    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
-    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{polling}")
+    lab = lab_at(tmp_path, cloud)
     lab.up(PROGRAM, PROTECT="yes")
     return lab
 

@@ -8,32 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.pulumi_cloud import EmulatedCloud
+from tests.pulumi_cloud import EmulatedCloud, lab_at
 from tests.pulumi_lab import Lab
 
 pytestmark = pytest.mark.slow
 
-# What is installed on a control server compares as ever, and installs nothing.
-SEATS = """
-import secrets
-import pulumi
-from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
-from pulumi.dynamic import CreateResult, Resource
-
-class SeatProvider(K3sServerProvider):
-    def create(self, props):
-        return CreateResult("seat", {**props, "installation": secrets.token_hex(8)})
-    def delete(self, id, props):
-        pass
-    def drift(self, props):
-        return None  # nobody connects to a record
-
-class Seat(Resource):
-    server_id: pulumi.Output[str]
-    installation: pulumi.Output[str]
-    def __init__(self, name, props, opts):
-        super().__init__(SeatProvider(), name, props, opts)
-"""
 PROGRAM = """
 import dataclasses, json
 from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
@@ -63,17 +42,14 @@ servers.guard_installations({servers.control.role: (seat.server_id, seat.install
 """
 SUBNET = "ccm-from-scratch:index:Network$hcloud:index/networkSubnet:NetworkSubnet::n"
 TOKEN = "pulumi-python:dynamic/ccm-from-scratch:SharedSecret::token"
-SEAT = "pulumi-python:dynamic:Resource::seat"
+SEAT = "pulumi-python:dynamic:Seat::seat"
 NEEDED = "while several control servers"
 
 
 @pytest.fixture
 def lab(tmp_path: Path, cloud: EmulatedCloud) -> Lab:
-    there = {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(Path(__file__).parents[3])}
-    lab = Lab(tmp_path, {**there, "SEVERAL": "yes"})
-    polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
-    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{polling}")
-    lab.write("seats.py", SEATS)
+    lab = lab_at(tmp_path, cloud, SEVERAL="yes")
+    lab.write("seats.py", Path(__file__).with_name("seats.py").read_text())
     lab.up(PROGRAM)
     return lab
 
