@@ -66,10 +66,10 @@ def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaul
         ({"schedule": None}, r"\.schedule: is not set: use the five fields of cron"),
         ({"retention": 0}, r"\.retention: 0 is not possible: give a whole number from 1 to 999"),
         ({"retention": True}, r"\.retention: True is not possible: give a whole number"),
-        ({"keep": 3}, r"\.keep: .* is not possible: there is no such key; allowed: schedule, retention, s3"),
+        ({"keep": 3}, r"\.keep: .* is not possible: there is no such key; allowed: retention, s3, schedule"),
         (["0 0 * * *"], ": .* is not possible: give schedule"),
         ({"s3": "bucket"}, r"\.s3: '\(not shown\)' is not possible: give endpoint, bucket"),
-        ({"s3": None}, r"\.s3: '\(not shown\)' is not possible: give endpoint, bucket"),
+        ({"s3": None}, r"\.s3: is not set: give endpoint, bucket"),
         ({"s3": ["bucket"]}, r"\.s3: '\(not shown\)' is not possible: give endpoint, bucket"),
     ],
 )
@@ -144,8 +144,8 @@ def test_all_that_is_wrong_with_snapshots_is_said_at_once(defaults):
     with pytest.raises(ConfigurationError) as caught:
         read_settings({**defaults, "ccm-from-scratch:etcdSnapshots": said})
     parts = [problem.key.rpartition("etcdSnapshots.")[2] for problem in caught.value.problems]
-    missing = ["s3.endpoint", "s3.accessKey", "s3.secretKey"]
-    assert parts == ["schedule", "retention", "s3.bucket", "s3.region", *missing]
+    of_store = [f"s3.{part}" for part in ("endpoint", "bucket", "region", "accessKey", "secretKey")]
+    assert parts == ["schedule", "retention", *of_store]
 
 
 def test_what_k3s_is_told_about_snapshots():
