@@ -50,11 +50,8 @@ class RunningCluster:
     """k3s on servers, with a network for Pods.
 
     Attributes:
-        servers: On which it runs.
-        cluster: What was installed.
         agent_token: Secret; lets an agent join.
         kubeconfig: Secret; reaches it from where the program runs.
-        provider: For objects in it.
         in_cluster: Options of every object in it: it goes with the cluster, which may not answer any more.
         pod_network: What nodes are waited for after.
     """

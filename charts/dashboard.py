@@ -41,10 +41,6 @@ class Panel:
     """One picture.
 
     Attributes:
-        title: What it shows.
-        about: How to read it.
-        queries: What is in it.
-        unit: Grafana's name of the unit.
         kind: ``timeseries`` for curves, ``stat`` for the present numbers.
         steps: From which value on which color is shown.
         text: Whether legends are shown instead of numbers.

@@ -27,7 +27,6 @@ class Cluster(pulumi.ComponentResource):
 
     Attributes:
         servers: The installed k3s servers; the Kubernetes API answers once the first is there.
-        agents: The started agents.
         pod_networks: The native network on each server; none with another one.
         identity: With this resource all goes that Pulumi has in the cluster: it is replaced when the cluster
             is another one.

@@ -35,12 +35,10 @@ class PeerAnswer:
     """The state that a control server reports.
 
     Attributes:
-        peer: The control server.
         has: The state of the cluster on it: ``ready``; ``down`` if its API does not answer; ``other`` if it
             has a datastore that may not be this cluster's; ``none``; or ``silent`` if the server does not
             answer.
         encrypted: Whether its cluster's Secrets are encrypted.
-        reason: Why it does not answer.
         version: Of k3s on it, if it is installed.
     """
 

@@ -43,9 +43,6 @@ class LeavingServer:
     """The control server to remove.
 
     Attributes:
-        server_id: In the cloud.
-        node: Its name.
-        host: How to reach it.
         drain_seconds: Timeout of the drain; 0: no drain.
     """
 
@@ -60,7 +57,6 @@ class PeerView:
     """The members of the cluster as another control server reports them.
 
     Attributes:
-        peer: The other control server.
         members: Addresses of the cluster's control servers, by node name; empty if it has no cluster.
         reason: Why it did not answer; empty if it did.
     """

@@ -24,7 +24,6 @@ class Peer:
     """Another control server.
 
     Attributes:
-        server_id: In the cloud.
         name: Also of its Node.
         public: IPv4 address; empty if it has none.
         private: Address in the cluster's network; empty if it has none.

@@ -49,7 +49,6 @@ class NodeView:
     """What matters of a Node.
 
     Attributes:
-        name: Its name.
         ready: Whether it takes Pods.
         reason: Why not.
         server_id: In its provider ID; empty without one.
@@ -58,7 +57,6 @@ class NodeView:
         is_silent: Whether its kubelet says nothing (any more).
         has_route: Whether its Pods can be reached through the cloud's network, as its condition says.
         is_control: Whether it is a control server's.
-        version: Of its kubelet.
         upgrading: Whether it was cordoned for an upgrade.
     """
 

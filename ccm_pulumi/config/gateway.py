@@ -30,10 +30,7 @@ class OwnGateway:
     """The gateway; without an address there is none.
 
     Attributes:
-        address: Of its SSH server.
-        host_key: The expected one.
         key_file: Path of its private key, relative to the program's folder.
-        user: SSH user.
     """
 
     address: str = ""

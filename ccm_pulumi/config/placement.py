@@ -55,8 +55,6 @@ class Present:
     """A server that exists.
 
     Attributes:
-        placement: Its type and location.
-        labels: Its labels in the cloud.
         has_ipv4: Whether it has a public IPv4 address.
         networks: IDs of its private networks.
         is_public: Whether it has a public IPv4 or IPv6 address.

@@ -48,11 +48,9 @@ class Pool:
 
     Attributes:
         name: Is in the names of its servers: ``<cluster>-<pool>-<number>``.
-        count: Number of workers.
         server_type: Of each; empty in the settings: ``workerServerType``.
         location: Of each; empty in the settings: that of the stack.
         image: Of each; empty in the settings: that of the stack.
-        labels: Of its Nodes.
         taints: Of its Nodes, as kubectl writes them: ``key=value:Effect`` or ``key:Effect``.
         placement_group: Whether its servers are kept on different hosts.
         firewall: Rules of its servers, in addition to those of all servers.

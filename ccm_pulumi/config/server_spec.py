@@ -38,18 +38,14 @@ class ServerSpec:
 
     Attributes:
         role: Its name without the cluster's. It names the server's resources, too.
-        kind: What it is for.
         wanted: The type and the location that the settings name.
         keys: The settings that say these, and the image.
         alternatives: Where else it may be created, in order.
         fallback: The alternative that it gets; None: the wanted placement.
         pool: The pool of a worker; else ``Kind``'s value.
-        image: The image that it is created from.
         is_public: Whether it has public addresses, of IPv4 and of IPv6.
-        cluster: The name of its cluster.
         group: The end of the name of its placement group; None: it is in none.
         group_is_set: Whether a setting says that: then another group needs another server.
-        node_labels: Labels of its Node.
         node_taints: Taints of its Node, as kubectl writes them.
         max_unavailable: The servers of its pool that may be unavailable during a rollout.
     """

@@ -40,7 +40,6 @@ class Verdict:
     """The decision on a load balancer.
 
     Attributes:
-        fate: The action.
         reason: For a person, as the end of "..., because".
         labels: All labels that a released one keeps.
         services: UIDs of our Services that use one of ours.
@@ -63,7 +62,6 @@ class Ownership:
 
     Attributes:
         cluster: Its name, which its cloud-controller-manager has as CCM_CLUSTER_ID.
-        network_id: Its private network.
         service_uids: Of its Services with load balancers; empty if the cluster did not answer.
         network_stays: Whether the network is imported, so that load balancers of others may be in it.
     """

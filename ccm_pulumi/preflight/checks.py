@@ -51,9 +51,6 @@ class Checked:
     """The result of the checks.
 
     Attributes:
-        settings: Of the stack.
-        cloud: Its API.
-        servers: The servers with their placement.
         existing: Roles of servers that exist before the run.
         attached: Those of them that are in a private network.
         cost: For the stack's outputs: of the settings alone, so it changes only with them.
@@ -76,10 +73,6 @@ class Found:
     """The answers of the cloud.
 
     Attributes:
-        catalogue: What the cloud offers.
-        prices: Of the project.
-        environment: Existing objects.
-        network: The network to import.
         beside: All servers of the project, if that network has routes.
     """
 

@@ -86,15 +86,7 @@ Bill = Mapping[Item, int]
 
 @dataclass(frozen=True)
 class Scaled:
-    """A pool whose servers the cluster-autoscaler creates and removes, so that their number is unknown.
-
-    Attributes:
-        name: Of the pool.
-        placement: Of each server.
-        has_ipv4: Whether each has a public IPv4 address.
-        min_size: Minimum number of servers.
-        max_size: Maximum.
-    """
+    """A pool whose servers the cluster-autoscaler creates and removes, so that their number is unknown."""
 
     name: str
     placement: Placement
@@ -115,7 +107,6 @@ class PriceList:
     Attributes:
         currency: A code of ISO 4217.
         vat_rate: In percent, as the API returns it.
-        prices: By article.
     """
 
     currency: str

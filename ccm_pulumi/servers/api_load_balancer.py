@@ -28,7 +28,6 @@ class ApiEndpoint(pulumi.ComponentResource):
     """A load balancer in the private network, for all control servers.
 
     Attributes:
-        balancer: In the cloud.
         addresses: At which the Kubernetes API is reached there.
         public_ip: The public one of them; None without a public interface.
     """

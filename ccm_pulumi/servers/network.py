@@ -19,7 +19,6 @@ class Network(pulumi.ComponentResource):
         id: The network's id as a text, as the Secret ``hcloud`` wants it.
         network: The network; subnets and routes are deleted with it.
         subnet: Servers are attached to it by its id, because otherwise Hetzner takes the last one.
-        subnet_range: Its addresses.
         before_servers: What is there before a server is, and goes after it.
     """
 

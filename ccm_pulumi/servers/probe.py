@@ -109,7 +109,6 @@ class NoReport:
     """Why there is no report.
 
     Attributes:
-        reason: For a person.
         is_other: Whether something answered with another host key.
     """
 
@@ -128,7 +127,6 @@ class Written:
         files: SHA-256 of the content, by path.
         enabled: Units that start with the server.
         active: Units that run.
-        tables: Of nftables.
     """
 
     files: Mapping[str, str]

@@ -43,9 +43,7 @@ class Access:
     """The inputs with which a dynamic resource reaches a server.
 
     Attributes:
-        server_id: In the cloud.
         address: The public one; of a server without one, the private address.
-        private_key: Of the stack.
         host_key: The expected one; None: not known yet.
         jump: Address and host key of the jump host of a server without a public address.
     """
@@ -273,11 +271,9 @@ class ServerArgs:
 
     Attributes:
         spec: With its placement.
-        labels: All of its labels in the cloud.
         ssh_key: The public key in the cloud that root accepts.
         private_key: Secret; None: the program does not connect, and does not wait for the server.
         placement_group: Keeps servers on different hosts; None: on any host.
-        firewalls: IDs.
         revision: The server is replaced only when this changes.
         types: The wanted type and the one that it gets, of a server whose type is changed in place.
         rollout: Options that delay it in a rolling change.
@@ -307,7 +303,6 @@ class Server(pulumi.ComponentResource):
     Attributes:
         name: Host name and name of the node.
         role: ``control``, ``control-2``, or a pool and a number, such as ``worker-1``; names its resources.
-        node_labels: Of its Node.
         node_taints: Of its Node, as kubectl writes them.
         server: The server in the cloud; what runs on it goes when it goes.
         public_ip: Its IPv4 address; empty where it has none.

@@ -48,14 +48,10 @@ class Made:
     """The inputs of a server.
 
     Attributes:
-        name: In the cloud.
         inputs: A change of these replaces the server. Each has one value or more, and has changed if all of
             them differ: a server at a fallback has the wanted value and the actual one.
-        is_control: Whether it is a control server.
         rolls: Whether its change waits until the servers before it are ready.
         in_place: Inputs that change without a replacement.
-        image: Of a new server.
-        server_type: Of a new server.
     """
 
     name: str
@@ -173,7 +169,6 @@ class Asked:
     """The inputs of the program in this run.
 
     Attributes:
-        servers: By role.
         allowed: IDs of servers and installations that may be lost.
     """
 

@@ -32,7 +32,6 @@ class Servers(pulumi.ComponentResource):
 
     Attributes:
         controls: The control servers, the first one first.
-        labels: Of everything in the cloud.
         nat: The server that leads those without public addresses; None: all have some.
         endpoint: The load balancer before the control servers; None: there is none.
         workers: The others, pool by pool.

@@ -18,7 +18,6 @@ class Snapshot:
         architecture: Of servers that can be created from it: ``x86`` or ``arm``.
         status: ``available``, or why not.
         disk: Size in GB of the smallest disk that it fits on.
-        deleted: Whether it was deleted.
     """
 
     architecture: str
