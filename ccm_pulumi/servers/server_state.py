@@ -20,8 +20,11 @@ from ..lib.errors import CloudError, InfraError
 from .network import Network
 
 _OFF = "off"
-_ATTACHED = ("server_already_attached",)
-_DETACHED = ("server_not_attached_to_network", "invalid_input", "not_found")
+_DONE = {
+    "attach_to_network": ("server_already_attached",),
+    "detach_from_network": ("server_not_attached_to_network", "invalid_input", "not_found"),
+}
+"""Codes with which the API refuses an action that is done already."""
 
 
 class ServerStateProvider(CloudProvider):
@@ -109,7 +112,7 @@ def subnet_of(props: Mapping[str, Any]) -> str:
 
 
 def change_type(cloud: Cloud, server_id: str, server_type: str, patience: Patience | None = None) -> None:
-    """Changes a server's type with its disk. It is off for that, and afterwards again as it was.
+    """Changes a server's type with its disk. It is off for that; Hetzner starts it afterwards.
 
     Raises:
         CloudError: The cloud refuses.
@@ -141,28 +144,39 @@ def settle(
         CloudError: The cloud refuses.
     """
     patience = patience or Patience()
-    network, wanted_range = int(subnet_id.partition("-")[0]), subnet_id.partition("-")[2]
+    network, subnet_range = int(subnet_id.partition("-")[0]), subnet_id.partition("-")[2]
     path, deadline = f"/servers/{server_id}/actions", patience.now() + patience.seconds
     while True:
         server = _server(cloud, server_id)
-        found = _address(server, network)
-        if found and ip in (None, found) and server["status"] != _OFF:
-            return found
+        step = next_step(server, network, subnet_range, ip)
+        if step is None:
+            return str(_address(server, network))
+        action, body = step
         if patience.now() >= deadline:
             raise CloudError(cloud.endpoint, f"leaves server {server_id} off, or outside network {network}")
-        if found and ip in (None, found):
-            _act(cloud, f"{path}/poweron", {}, (), patience)
-        elif ip and (holder := holder_of(cloud, network, ip)):
+        if ip and action != "poweron" and (holder := holder_of(cloud, network, ip)):
             raise InfraError(
                 f"the server {server_id} is not in the network {network} with its private address {ip}, and "
                 f"{holder} has that address now. The cluster knows the server by it, so nothing was changed. "
                 f"Detach {holder} from the network {network}, then repeat the command"
             )
-        elif found:
-            _act(cloud, f"{path}/detach_from_network", {"network": network}, _DETACHED, patience)
-        else:
-            where = {"network": network, "ip": ip} if ip else {"network": network, "ip_range": wanted_range}
-            _act(cloud, f"{path}/attach_to_network", where, _ATTACHED, patience)
+        _act(cloud, f"{path}/{action}", body, _DONE.get(action, ()), patience)
+
+
+def next_step(
+    server: Mapping[str, Any], network: int, subnet_range: str, ip: str | None
+) -> tuple[str, Mapping[str, Any]] | None:
+    """The action that brings a server closer to running in a network, and its body; None: it does.
+
+    The server is as the API returns it. With an ``ip`` it gets that, otherwise any of the subnet's range.
+    """
+    found = _address(server, network)
+    if found and ip in (None, found):
+        return None if server["status"] != _OFF else ("poweron", {})
+    if found:
+        return "detach_from_network", {"network": network}
+    where = {"ip": ip} if ip else {"ip_range": subnet_range}
+    return "attach_to_network", {"network": network, **where}
 
 
 def _server(cloud: Cloud, server_id: str) -> Mapping[str, Any]:
