@@ -8,7 +8,8 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 import pulumi
@@ -146,11 +147,10 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             report = asyncio.run(probe(host, timeout=CONNECT_SECONDS))
             found = self.compare({**_news, **noted}, report)
             waits = self._can_have_quorum(_news, report)
-            if unchanged and (not found or (found == [API_SILENT] and not waits)):
-                # where nothing is missing but the others, their repair brings the API back
-                return UpdateResult({**_news, **noted})
-            if not waits and k3s.DATASTORE not in report.files:
+            repair = repair_of(found, report, unchanged=unchanged, waits=waits)
+            if repair is Repair.LATER:
                 print(f"{host.address}: repeat the command when the others have quorum, and it joins again")
+            if repair is not Repair.NOW:
                 return UpdateResult({**_news, **noted})
             if self._has_lost_its_cluster({**_news, **noted}, report):
                 return UpdateResult(self._join_again(_news))
@@ -367,6 +367,25 @@ def identity_of(props: Mapping[str, Any]) -> str:
     """Identifies a control server's installation: a hash of the inputs that replace a K3sServer."""
     replacing = [props[name] for name in K3sServerProvider.replaced_by]
     return hashlib.sha256(json.dumps(replacing).encode()).hexdigest()
+
+
+class Repair(Enum):
+    """When a control server is repaired that differs from what was installed."""
+
+    NOW = "now"
+    LATER = "later"
+    NEVER = "never"
+
+
+def repair_of(found: Sequence[str], report: Report, *, unchanged: bool, waits: bool) -> Repair:
+    """When a control server is repaired.
+
+    Without quorum (``waits`` is false) a server that has its datastore starts, and one that lost it can't
+    join yet. If nothing else is wrong, the repair of the others brings the API back.
+    """
+    if unchanged and (not found or (found == [API_SILENT] and not waits)):
+        return Repair.NEVER
+    return Repair.NOW if waits or k3s.DATASTORE in report.files else Repair.LATER
 
 
 def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:

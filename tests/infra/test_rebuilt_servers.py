@@ -7,7 +7,9 @@ import asyncio
 import pytest
 from pulumi.dynamic import ConfigureRequest
 
-from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
+from ccm_pulumi.cluster.k3s_drift import API_SILENT
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider, Repair, repair_of
+from ccm_pulumi.config.k3s import DATASTORE
 from ccm_pulumi.lib.cloud_api import Cloud, call
 from ccm_pulumi.lib.errors import HostKeyError, InfraError
 from ccm_pulumi.servers.probe import DRIFT, Report
@@ -72,3 +74,22 @@ def test_the_only_control_server_without_its_datastore_begins_no_cluster() -> No
     props = {"server_id": "1", "address": "203.0.113.7", "private_key": "K", "private_ip": "10.0.0.2"}
     with pytest.raises(InfraError, match="hcloud server delete 1,"):
         K3sServerProvider()._has_lost_its_cluster(props, Report())
+
+
+@pytest.mark.parametrize(
+    ("found", "has_store", "unchanged", "waits", "repair"),
+    [
+        ([], True, True, True, Repair.NEVER),
+        ([API_SILENT], True, True, False, Repair.NEVER),
+        ([API_SILENT], True, True, True, Repair.NOW),
+        (["k3s is inactive", API_SILENT], True, True, False, Repair.NOW),
+        (["k3s is inactive", API_SILENT], False, True, False, Repair.LATER),
+        (["k3s is inactive"], False, True, True, Repair.NOW),
+        # another version is wanted, too
+        ([], True, False, True, Repair.NOW),
+        ([API_SILENT], False, False, False, Repair.LATER),
+    ],
+)
+def test_when_a_control_server_is_repaired(found, has_store, unchanged, waits, repair) -> None:
+    report = Report(files={DATASTORE: ""} if has_store else {})
+    assert repair_of(found, report, unchanged=unchanged, waits=waits) is repair
