@@ -141,6 +141,8 @@ def self_joining_script(
     """
     several = len(servers) > 1
     environment = _agent_environment(release, "" if several else url_of(servers[0]), agent_token)
+    addresses = node_flags(Addresses("$public" if public else "", "$private"))
+    of_variables = "".join(f' "{flag}"' for flag in addresses)
     return "\n".join(
         [
             _PREAMBLE,
@@ -150,7 +152,7 @@ def self_joining_script(
             _wait_for_address('"$private"'),
             *([choose_server(servers)] if several else []),
             _fetch_installer(release.install_url),
-            _run_installer(environment, ["agent", *flags], _node_flags_of_variables(public=public)),
+            _run_installer(environment, ["agent", *flags], of_variables),
             "systemctl restart --no-block k3s-agent",
             ") & if wait $!; then break; fi",
             f"echo 'the node did not join; this is tried again in {_REPEAT_SECONDS} s' >&2",
@@ -428,8 +430,3 @@ def _run_installer(environment: Mapping[str, str], arguments: Sequence[str], mor
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in environment.items())
     # the installer must not read the rest of this script from standard input
     return f'{exports}\nsh "$installer" {shlex.join(arguments)}{more} </dev/null'
-
-
-def _node_flags_of_variables(*, public: bool) -> str:
-    at = Addresses("$public" if public else "", "$private")
-    return "".join(f' "{flag}"' for flag in node_flags(at))

@@ -57,17 +57,14 @@ async def oldest_on(controls: Sequence[Host]) -> str:
     Raises:
         InfraError: None can be asked; why the last one can't.
     """
-    answers = await asyncio.gather(*(_version_on(host) for host in controls), return_exceptions=True)
-    versions = [answer for answer in answers if isinstance(answer, str)]
+    asked = (_ask_version(host, k3s_scripts.print_version(), _AT_ONCE) for host in controls)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    versions = [installed_in(answer) for answer in answers if isinstance(answer, str)]
     failed = [answer for answer in answers if isinstance(answer, BaseException)]
     unexpected = [error for error in failed if not isinstance(error, InfraError)]
     if unexpected or not versions:
         raise (unexpected or failed)[-1]
     return oldest(version for version in versions if version)
-
-
-async def _version_on(host: Host) -> str:
-    return installed_in(await _ask_version(host, k3s_scripts.print_version(), _AT_ONCE))
 
 
 async def _ask_version(host: Host, script: str, timeout: float) -> str:

@@ -106,16 +106,15 @@ def parse_backups(value: Any, key: str) -> tuple[Backups, list[Problem]]:
     texts, of_store = parts_of(store, f"{key}.s3", _S3, {*_NEEDED, *store} if store else ())
     # a misplaced key may be one of s3, too
     shown = {f"{key}.{name}" for name in _FLAGS}
-    problems = [found if found.key in shown else _hidden(found) for found in [*problems, *of_store]]
+    problems = [
+        found if found.key in shown or found.value is None else replace(found, value=_NOT_SHOWN)
+        for found in [*problems, *of_store]
+    ]
     if problems:
         return Backups(), problems
     s3 = {f"etcd-s3-{_S3_FLAGS.get(name, name)}": text for name, text in texts.items()}
     flags = {_FLAGS[name]: text for name, text in read.items()}
     return Backups(flags, {"etcd-s3": "true", **s3} if s3 else {}), []
-
-
-def _hidden(problem: Problem) -> Problem:
-    return replace(problem, value=None if problem.value is None else _NOT_SHOWN)
 
 
 def settings_file(s3: Mapping[str, str]) -> str:

@@ -149,11 +149,8 @@ def _price(entry: Mapping[str, Any]) -> Price | None:
     except (InvalidOperation, LookupError, TypeError):
         return None
     amounts = (hourly.net, hourly.gross, monthly.net, monthly.gross)
-    return Price(hourly, monthly) if all(_is_amount(amount) for amount in amounts) else None
-
-
-def _is_amount(value: Decimal) -> bool:
-    return value.is_finite() and 0 <= value < _TOO_MUCH
+    are_prices = all(amount.is_finite() and 0 <= amount < _TOO_MUCH for amount in amounts)
+    return Price(hourly, monthly) if are_prices else None
 
 
 def bill_of(

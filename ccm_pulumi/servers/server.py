@@ -192,14 +192,10 @@ def last_rebuild(cloud: Cloud, server_id: str) -> int:
     return max(rebuilds, default=0)
 
 
-def boot_seconds(host: Host) -> float:
-    """Timeout in seconds for the first login on a new server: longer without a public address."""
-    return PRIVATE_BOOT_SECONDS if host.jump else CONNECT_SECONDS
-
-
 async def wait_for_boot(host: Host) -> str:
     """Waits for cloud-init and returns the server's host key."""
-    async with connect(host, timeout=boot_seconds(host)) as shell:
+    seconds = PRIVATE_BOOT_SECONDS if host.jump else CONNECT_SECONDS
+    async with connect(host, timeout=seconds) as shell:
         await shell.run(WAIT_FOR_CLOUD_INIT, what="cloud-init", timeout=CLOUD_INIT_SECONDS)
         return shell.host_key
 

@@ -260,7 +260,8 @@ class ServerGuardProvider(CloudProvider):
             if found := self.refusals(olds, lost & olds.keys(), asked, _olds):
                 raise InfraError(_refusal(found, _news["switch"]))
         # in a preview of any change of k3s its installation is unknown, but it rarely changes
-        same = {name: _olds.get(name) for name in _news if _is_unknown_installation(name, _news[name])}
+        unknown = [name for name in _news if name.startswith(_INSTALLATION) and is_unknown(_news[name])]
+        same = {name: _olds.get(name) for name in unknown}
         return DiffResult(changes=_lasting(_olds) != _lasting({**_news, **same}), replaces=[])
 
     def refusals(
@@ -344,10 +345,6 @@ def _lasting(props: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_other(now: Any, before: str) -> bool:
     return now is None or is_unknown(now) or str(now) != before
-
-
-def _is_unknown_installation(name: str, value: Any) -> bool:
-    return name.startswith(_INSTALLATION) and is_unknown(value)
 
 
 def _made(servers: Mapping[str, Mapping[str, Any]]) -> dict[str, Made]:

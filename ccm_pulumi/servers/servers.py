@@ -87,9 +87,11 @@ class Servers(pulumi.ComponentResource):
             for pool in settings.worker_pools
             if pool.firewall
         }
-        self._gateway: Gateway | None = None
+        own = settings.gateway
+        self._gateway = Gateway(own.way(), network.network) if own else None
         self.nat = next(iter(self._servers(Kind.NAT)), None)
-        self._gateway = self._nat_gateway(self.nat) if self.nat else self._own_gateway()
+        if self.nat:
+            self._gateway = self._nat_gateway(self.nat)
         self.controls = self._servers(Kind.CONTROL)
         self.endpoint = (
             ApiEndpoint(f"{prefix}api", settings, self.labels, network, of_our_own)
@@ -149,10 +151,6 @@ class Servers(pulumi.ComponentResource):
         )
         return Gateway(None if self._settings.kubeconfig_path else nat.access.way(), route)
 
-    def _own_gateway(self) -> Gateway | None:
-        own = self._settings.gateway
-        return Gateway(own.way(), self._network.network) if own else None
-
     def _servers(self, kind: Kind) -> list[Server]:
         return [self._server(spec) for spec in of_kind(self._specs, kind)]
 
@@ -161,17 +159,14 @@ class Servers(pulumi.ComponentResource):
         if spec.group is None:
             return None
         if spec.group not in self._groups:
-            self._groups[spec.group] = self._new_group(spec.group)
+            self._groups[spec.group] = hcloud.PlacementGroup(
+                self._name + spec.group,
+                name=self._settings.cluster_name + spec.group,
+                type="spread",
+                labels=dict(self.labels),
+                opts=self._mine,
+            )
         return self._groups[spec.group]
-
-    def _new_group(self, suffix: str) -> hcloud.PlacementGroup:
-        return hcloud.PlacementGroup(
-            self._name + suffix,
-            name=self._settings.cluster_name + suffix,
-            type="spread",
-            labels=dict(self.labels),
-            opts=self._mine,
-        )
 
     def _ssh_key(self, name: str) -> hcloud.SshKey:
         return hcloud.SshKey(
