@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm_pulumi.cluster.kubeconfig import wait_for_endpoint
-from ccm_pulumi.lib.cloud_api import Cloud, Patience, call, everything, fetcher, server_runs
+from ccm_pulumi.lib.cloud_api import Cloud, Patience, call, everything, server_runs
 from ccm_pulumi.lib.errors import CloudError, ConfigurationError
 from ccm_pulumi.preflight.checks import check_everything
 from tests.http_server import Json, serving
@@ -145,8 +145,3 @@ def api():
     with serving(Handler) as port:
         said["endpoint"] = f"http://127.0.0.1:{port}/v1"
         yield said
-
-
-def test_a_fetcher_does_not_repeat_what_was_answered_wrongly():
-    with answering(b"[1]") as port, pytest.raises(CloudError):
-        fetcher(Cloud(f"http://127.0.0.1:{port}/v1", TOKEN), patience=Patience(now=lambda: 0.0))("/servers")

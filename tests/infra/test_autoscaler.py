@@ -257,17 +257,6 @@ def test_labels_that_make_too_much_user_data_are_named(defaults):
     assert str(MAX_USER_DATA) in problem.allowed
 
 
-def test_nothing_of_it_is_declared_without_such_a_pool(engine, defaults):
-    def kinds(*pools):
-        settings = read_settings(scaled(defaults, *pools))
-        return [item.type for item in engine(lambda: declare(settings, "t" * 64))]
-
-    without, having = kinds({"name": "a", "count": 1}), kinds({"name": "a", "count": 1}, BURST)
-    assert f"{DYNAMIC}NodeGroup" not in without
-    assert having.count(f"{DYNAMIC}NodeGroup") == 1
-    assert having.count("kubernetes:apps/v1:Deployment") == without.count("kubernetes:apps/v1:Deployment") + 1
-
-
 _STUBS = {
     # fails, then answers; the installer that it brings fails, too
     "curl": """

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pytest
 import yaml
-from control_servers import DYNAMIC, FLAGS, PROPS, SEVERAL, SNAPSHOTS, of
+from control_servers import DYNAMIC, FLAGS, PROPS, SEVERAL, SNAPSHOTS
 from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,16 +163,6 @@ def test_a_single_control_server_has_etcd_for_snapshots_alone():
     assert "--cluster-init" in again
     assert "--server=" not in again
     assert "--cluster-init" not in server_script({**PROPS, "snapshots": None}, Start(), cluster=None)
-
-
-def test_an_only_server_that_takes_no_snapshots_is_told_nothing_new(declared_with):
-    (told,) = of(declared_with(), f"{DYNAMIC}K3sServer").values()
-    assert not any(told.inputs.get(name) for name in ("snapshots", "store", "restore_from"))
-    provider, old = K3sServerProvider(), {"__provider": "p", **PROPS}
-    assert not provider.diff(
-        "1", old, {**PROPS, "snapshots": None, "store": None, "restore_from": None}
-    ).changes
-    assert provider.diff("1", old, {**PROPS, "snapshots": FLAGS}).changes
 
 
 def test_only_who_begins_a_cluster_anew_restores_it(tmp_path):

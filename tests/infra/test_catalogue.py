@@ -368,12 +368,3 @@ def test_settings_are_told_although_the_cloud_does_not_answer(defaults):
         check_everything(defaults, "local", environment)
     with pytest.raises(ConfigurationError, match="sshAllowedCidrs: is not set"):
         check_everything({**defaults, "ccm-from-scratch:sshAllowedCidrs": "[]"}, "local", environment)
-
-
-def test_what_is_good_is_returned(api, defaults):
-    configuration = {**defaults, "hcloud:endpoint": api, "hcloud:token": TOKEN}
-    changes = {"location": "locations-1", "image": "images-2", "workerServerType": "server_types-2"}
-    changes["controlServerType"] = "server_types-2"
-    configuration |= {f"ccm-from-scratch:{key}": value for key, value in changes.items()}
-    checked = check_everything(configuration, "local", {})
-    assert (checked.settings.location, checked.cloud.endpoint) == ("locations-1", api)

@@ -12,7 +12,6 @@ from infra_settings import read_settings
 
 from ccm_pulumi.cluster.etcd_member_guard import EtcdMemberGuardProvider
 from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
-from ccm_pulumi.config.server_spec import Kind, control_group
 from ccm_pulumi.lib.errors import ConfigurationError
 from ccm_pulumi.servers.rollout import rollout_order
 
@@ -31,16 +30,6 @@ def test_locations_are_names(defaults, said):
     else:
         with pytest.raises(ConfigurationError, match="controlLocations"):
             read_settings(raw)
-
-
-def test_control_servers_are_spread_in_order(defaults):
-    raw = {
-        **defaults,
-        "ccm-from-scratch:controlCount": "5",
-        "ccm-from-scratch:controlLocations": '["a", "b"]',
-    }
-    found = [server.wanted.location for server in read_settings(raw).servers if server.kind is Kind.CONTROL]
-    assert found == ["a", "b", "a", "b", "a"]
 
 
 def test_new_servers_boot_together_and_join_one_by_one(three):
@@ -148,14 +137,6 @@ def test_no_placement_group_is_too_full(declared_with):
     registered = declared_with(controlCount="5", workerCount="12")
     groups = Counter(item.inputs["placementGroupId"] for item in of(registered, SERVER).values())
     assert sorted(groups.values()) == [3, 4, 10]
-
-
-def test_one_host_takes_no_majority_of_five_and_none_of_three_in_as_many_locations(defaults):
-    # two servers of a group stand on two hosts, and so do two in different locations
-    assert [control_group(index) for index in range(5)] == ["", *["-control-1"] * 4]
-    raw = {**defaults, "ccm-from-scratch:controlCount": "3"}
-    raw["ccm-from-scratch:controlLocations"] = '["nbg1", "fsn1", "hel1"]'
-    assert len({server.wanted.location for server in read_settings(raw).servers[:3]}) == 3
 
 
 def test_control_servers_stand_in_the_locations_that_are_named_in_turn(declared_with, defaults):

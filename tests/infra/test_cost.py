@@ -95,13 +95,6 @@ def test_outputs_are_texts_with_one_sum_for_each_pool(bill, prices):
     assert all(isinstance(text, str) for amount in amounts for text in amount.values())
 
 
-def test_nothing_costs_nothing():
-    said = outputs({}, parse_prices(ANSWER))
-    assert said["monthly"] == said["monthlyOfIpv4"] == {"net": "0.00", "gross": "0.00"}
-    assert said["hourly"] == {"net": "0.0000", "gross": "0.0000"}
-    assert said["monthlyByPool"] == {}
-
-
 def test_prices_are_those_of_the_api():
     said = outputs(bill_of(SERVERS, [("lb11", "fsn1")]), parse_prices(ANSWER))
     assert said == {
@@ -154,14 +147,6 @@ def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
         "server cpx22 in ash",
     ]
     assert "has no price for primary IP ipv4 in ash" in table("shop", bill, bill, prices, [elsewhere])
-
-
-def test_no_difference_has_no_sign():
-    bill = bill_of(SERVERS)
-    (line,) = [
-        line for line in table("shop", bill, bill, parse_prices(ANSWER)).splitlines() if "diff" in line
-    ]
-    assert line.split() == ["difference", "0.00", "0.00", "0.0000", "0.0000"]
 
 
 def test_what_has_no_price_is_named_and_not_free():

@@ -17,7 +17,7 @@ from pulumi.dynamic.dynamic import PROVIDER_KEY, serialize_provider
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 import infra.__main__  # noqa: F401  imports every module that has a provider
-from ccm_pulumi.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider
+from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
 from ccm_pulumi.cluster.kubeconfig import rewritten
 from ccm_pulumi.lib.dynamic import Provider, changed_inputs
 from pulumi_plugins.serve import to_struct
@@ -67,12 +67,6 @@ def test_when_a_k3s_server_changes(change, changes, replaces):
     result = K3sServerProvider().diff("", STATE, {**STATE, **change})
     assert (result.changes, result.replaces) == (changes, replaces)
     assert result.delete_before_replace
-
-
-def test_an_agent_joins_again_when_its_server_is_another_one():
-    state = {**STATE, "server_ip": "10.0.0.2", "cluster": "1/a/b"}
-    result = K3sAgentProvider().diff("", state, {**state, "cluster": "9/a/b"})
-    assert (result.changes, result.replaces) == (True, [])
 
 
 FAILING = """

@@ -148,18 +148,7 @@ async def test_k3s_is_not_changed_on_one_whom_the_others_need_nor_on_one_whom_th
 
 
 def test_addresses_of_members():
-    listing = {
-        "items": [
-            {
-                "metadata": {"name": "c-1"},
-                "status": {
-                    "addresses": [
-                        {"type": "ExternalIP", "address": "203.0.113.1"},
-                        {"type": "InternalIP", "address": "10.0.0.1"},
-                    ]
-                },
-            },
-            {"metadata": {"name": "new"}},
-        ]
-    }
-    assert members_of(listing) == {"c-1": "10.0.0.1"}
+    public = {"type": "ExternalIP", "address": "203.0.113.1"}
+    addresses = [public, {"type": "InternalIP", "address": "10.0.0.1"}]
+    member = {"metadata": {"name": "c-1"}, "status": {"addresses": addresses}}
+    assert members_of({"items": [member, {"metadata": {"name": "new"}}]}) == {"c-1": "10.0.0.1"}

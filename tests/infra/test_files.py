@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from ccm_pulumi.lib import files
-from ccm_pulumi.lib.files import PrivateFileProvider, key_file, kubeconfig_file, remove_own, write_private
+from ccm_pulumi.lib.files import PrivateFileProvider, key_file, kubeconfig_file, write_private
 
 WANTED = {"file": ".dev-env.shop.ssh", "content": "secret", "formerly": ".dev-env.ssh"}
 
@@ -69,10 +69,6 @@ def test_what_an_earlier_version_wrote_goes_if_it_is_this_stacks(folder, formerl
     (folder / ".dev-env.ssh").write_text(formerly)
     PrivateFileProvider().create(WANTED)
     assert (folder / ".dev-env.ssh").exists() is left
-
-
-def test_removing_nothing_is_fine(folder):
-    remove_own(folder / "absent", "x")
 
 
 def test_a_failed_write_leaves_nothing(folder):

@@ -233,22 +233,3 @@ async def test_a_cluster_that_did_not_answer_costs_nothing_but_time(
     assert "PULUMI_K8S_DELETE_UNREACHABLE=true" in done.out
     done = await asyncio.to_thread(lab.run, "destroy", "--yes", PULUMI_K8S_DELETE_UNREACHABLE="true")
     assert done.status == 0, done.out + done.err
-
-
-@pytest.mark.slow
-async def test_in_the_engine_it_is_updated_once(tmp_path, server, pair, file, api):
-    lab = lab_of(tmp_path, PROGRAM, server, pair)
-
-    async def up() -> str:
-        done = await asyncio.to_thread(lab.run, "up", "--yes", "--refresh=true")
-        assert done.status == 0, done.out + done.err
-        return done.out
-
-    now = datetime.now(UTC)
-    file.write_text(kubeconfig(now + timedelta(days=60), api))
-    assert "systemctl restart k3s" in await up()
-    file.write_text(kubeconfig(now + timedelta(days=365), api))
-    assert "updated" in await up()
-    quiet = await up()
-    assert "updated" not in quiet
-    assert "restart" not in quiet

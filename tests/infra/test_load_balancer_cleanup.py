@@ -16,7 +16,7 @@ from ccm_pulumi.addons.load_balancer_cleanup import (
     load_balancer_services,
     released_meanwhile,
 )
-from ccm_pulumi.lib.cloud_api import Cloud, Patience, power_off, server_runs
+from ccm_pulumi.lib.cloud_api import Cloud, Patience, power_off
 from ccm_pulumi.lib.errors import CloudError, InfraError
 from ccm_pulumi.lib.ownership import ADOPTED, Ownership
 from ccm_pulumi.lib.ssh import Host
@@ -96,9 +96,6 @@ def site():
 
     class Asked(Json, BaseHTTPRequestHandler):
         def do_GET(self):
-            if self.path.startswith("/v1/servers/"):
-                status = {"1": "running", "2": "off"}.get(self.path.rpartition("/")[2])
-                return self.answer(200 if status else 404, {"server": {"status": status}})
             paging = {"pagination": {"next_page": None}}
             status = 500 if "/certificates" in self.path else 200
             return self.answer(status, {"load_balancers": list(fake.balancers.values()), "meta": paging})
@@ -224,11 +221,6 @@ def test_what_the_ccm_released_is_told():
     assert "protected" in protected
     assert "lb-3 (3)" in given_back
     assert "adopted" in given_back
-
-
-@pytest.mark.parametrize(("server_id", "runs"), [("1", True), ("2", False), ("3", False)])
-def test_only_a_server_that_runs_is_worth_an_attempt(site, server_id, runs):
-    assert server_runs(site.cloud, server_id) is runs
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,23 +28,20 @@ def node(
     }
 
 
-def test_a_complete_node_lacks_nothing():
-    assert view(node()).lacks == ""
-
-
-def test_a_new_node_lacks_everything():
-    assert "has not initialized" in view({"metadata": {"name": "n"}}).lacks
-
-
-def test_initialized_is_without_the_taint_and_with_a_provider_id():
-    assert "has not initialized" in view(node(taints=[TAINT])).lacks
-    assert "has not initialized" in view(node(provider_id="")).lacks
-    assert view(node(taints=["other"])).lacks == ""
-
-
-def test_a_node_that_is_not_ready_says_why():
-    assert view(node(ready="False", message="disk full")).lacks == "it is not ready: disk full"
-    assert "says nothing" in view(node(ready="Unknown")).lacks
+@pytest.mark.parametrize(
+    ("found", "lacks"),
+    [
+        (node(), "^$"),
+        (node(taints=["other"]), "^$"),
+        ({"metadata": {"name": "n"}}, "has not initialized"),
+        (node(taints=[TAINT]), "has not initialized"),
+        (node(provider_id=""), "has not initialized"),
+        (node(ready="False", message="disk full"), "^it is not ready: disk full$"),
+        (node(ready="Unknown"), "says nothing"),
+    ],
+)
+def test_what_a_node_lacks(found, lacks):
+    assert re.search(lacks, view(found).lacks)
 
 
 def test_what_a_kubelet_says_moves_no_cursor():

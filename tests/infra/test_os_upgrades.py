@@ -15,7 +15,6 @@ from ccm_pulumi.addons.autoscaler import cluster_config
 from ccm_pulumi.addons.kured import daemon_set
 from ccm_pulumi.cluster.drain import EXCLUDED
 from ccm_pulumi.config.reboot_window import DAYS, RebootWindow, parse_window
-from ccm_pulumi.lib.errors import ConfigurationError
 from infra.__main__ import declare
 from tests.infra.infra_settings import configured, problems_of, read_settings
 
@@ -53,11 +52,6 @@ def test_the_window_is_read(defaults):
 )
 def test_each_wrong_part_is_named(defaults, wrong, keys):
     assert set(problems_of(within(defaults, {**WINDOW, **wrong}))) == {f"osUpgrades.{key}" for key in keys}
-
-
-def test_a_part_that_there_is_not_is_named(defaults):
-    with pytest.raises(ConfigurationError, match=r"osUpgrades\.timezone: .* did you mean timeZone"):
-        read_settings(within(defaults, {**WINDOW, "timezone": "UTC"}))
 
 
 def test_what_is_missing_is_named(defaults):
@@ -113,11 +107,6 @@ def resources_of(engine, settings):
     return engine(lambda: declare(settings, "T" * 64))
 
 
-def test_without_the_setting_there_is_nothing_of_it(engine, defaults):
-    registered = resources_of(engine, read_settings(defaults))
-    assert not [item for item in registered if "kured" in item.name or "SecurityUpdates" in item.type]
-
-
 def test_with_it_nothing_else_changes(engine, defaults):
     def others(settings):
         return {
@@ -165,13 +154,6 @@ def test_it_sees_that_a_server_needs_a_reboot():
     inside = flags(container["command"])["--reboot-sentinel"]
     assert inside.replace(mount["mountPath"], volume["hostPath"]["path"]) == "/var/run/reboot-required"
     assert spec["tolerations"] == [{"operator": "Exists"}]  # control servers, and pools with taints
-
-
-def test_all_servers_install_security_updates(engine, defaults):
-    settings = read_settings(within(defaults, controlCount="3", workerCount="2"))
-    registered = resources_of(engine, settings)
-    names = {item.name for item in registered if item.type.endswith(":SecurityUpdates")}
-    assert names == {"control", "control-2", "control-3", "worker-1", "worker-2"}
 
 
 def test_servers_of_the_autoscaler_install_them_by_themselves(defaults):

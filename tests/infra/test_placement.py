@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm_pulumi.config.placement import FALLBACK_FOR, Fallback, Placement, Present, parse_fallbacks
+from ccm_pulumi.config.placement import Fallback, Placement, Present, parse_fallbacks
 from ccm_pulumi.config.server_spec import Kind, ServerSpec
 from ccm_pulumi.preflight.capacity import choose, reasons_for_another
 
@@ -57,11 +57,6 @@ FALLBACK = Present(B, A.label)
 )
 def test_where_a_server_is_placed(wanted, others, room, present, choice):
     assert chosen(wanted, others, room, present) == choice
-
-
-def test_only_a_server_at_a_fallback_has_its_label():
-    assert FALLBACK_FOR not in spec(B).at(B).labels
-    assert spec(A).at(B).labels.items() >= {FALLBACK_FOR: "cpx22.fsn1"}.items()
 
 
 @pytest.mark.parametrize(
@@ -118,12 +113,6 @@ def test_what_was_chosen_is_kept(wanted, others, room, others_later, room_later)
     assert again.placement == server.placement
 
 
-def test_a_fallback_changes_what_it_names():
-    assert Fallback("cx33").instead_of(A) == Placement("cx33", "fsn1")
-    assert Fallback("", "nbg1").instead_of(A) == B
-    assert Fallback("cx33", "nbg1").instead_of(A) == Placement("cx33", "nbg1")
-
-
 @given(st.lists(st.builds(Fallback, st.sampled_from(["", "cx33"]), st.sampled_from(["nbg1", "hel1"]))))
 def test_fallbacks_are_read_as_they_are_written(fallbacks):
     written = [
@@ -154,16 +143,3 @@ def test_fallbacks_are_read_as_they_are_written(fallbacks):
 def test_a_wrong_fallback_is_named(value, key):
     _, problems = parse_fallbacks(value, "k")
     assert [problem.key for problem in problems] == [key]
-
-
-@given(
-    st.recursive(
-        st.none() | st.text() | st.integers(),
-        lambda inner: (
-            st.lists(inner) | st.dictionaries(st.sampled_from(["serverType", "location", "x"]), inner)
-        ),
-    )
-)
-def test_anything_is_read_or_told(value):
-    fallbacks, problems = parse_fallbacks(value, "k")
-    assert problems or isinstance(fallbacks, tuple)

@@ -29,13 +29,12 @@ from ccm_pulumi.cluster.peers import Peer
 from ccm_pulumi.cluster.pod_network import PodNetworkProvider
 from ccm_pulumi.cluster.ready_nodes import ReadyNodesProvider, ssh_command
 from ccm_pulumi.lib.errors import GatewayKeyError, HostKeyError, UnreachableError
-from ccm_pulumi.lib.ssh import CONNECT_SECONDS, Host, connect
+from ccm_pulumi.lib.ssh import Host, connect
 from ccm_pulumi.servers.nat import gateway_of, nat_script, private_script
-from ccm_pulumi.servers.server import BootProvider, NatSetupProvider, boot_seconds, host_of
+from ccm_pulumi.servers.server import BootProvider, NatSetupProvider, host_of
 from infra.ccm_image import ImportedImageProvider
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
-SERVER = "hcloud:index/server:Server"
 PRIVATE = {"privateNodes": "true", "apiEndpoint": "load-balancer"}
 WINDOW = {"days": ["sun"], "start": "02:00", "end": "04:00", "timeZone": "Europe/Berlin"}
 NETWORK = IPv4Network("10.0.0.0/8")
@@ -171,13 +170,6 @@ def test_what_is_somebodys_of_an_imported_network_stays(declared_with):
     assert network.options.ignoreChanges == theirs
     assert network.options.retainOnDelete
     assert not of(declared_with(), "network:Network")["network"].options.ignoreChanges
-
-
-def test_more_patience_with_the_boot_of_a_server_without_a_public_interface():
-    nat = Host("203.0.113.9", "K")
-    assert boot_seconds(nat) == CONNECT_SECONDS
-    # cloud-init has been seen to wait six minutes for the interface, and SSH waits for cloud-init
-    assert boot_seconds(Host("10.0.0.3", "K", jump=nat)) > 6 * 60
 
 
 def test_k3s_knows_no_public_address_of_such_a_server():

@@ -9,7 +9,7 @@ import asyncssh
 import pytest
 
 from ccm_pulumi.lib.errors import HostKeyError, RemoteCommandError, UnreachableError
-from ccm_pulumi.lib.ssh import Host, connect, connect_first, pauses, tail
+from ccm_pulumi.lib.ssh import Host, connect, connect_first, pauses
 from ccm_pulumi.servers.keys import new_key_pair
 
 
@@ -59,11 +59,6 @@ async def test_a_script_that_hangs_is_left(host):
             await shell.run("exec sleep 600", what="waiting", timeout=0.2)  # it is to run out
 
 
-async def test_the_right_host_key_is_accepted(host, server):
-    async with connect(Host(host.address, host.private_key, server[1])) as shell:
-        assert shell.host_key == server[1]
-
-
 async def test_another_host_key_is_refused_at_once(host):
     other = new_key_pair("")["public_key"]
     moments = iter([0.0, 0.0])  # of the beginning and of one attempt
@@ -97,10 +92,6 @@ def test_pauses_grow_to_a_limit():
     assert taken == sorted(taken)
     assert taken[0] < 0.2
     assert taken[-1] == 3.0
-
-
-def test_tail_leaves_out_blank_lines():
-    assert tail("a\n\nb\n   \nc\n", 2) == "b\nc"
 
 
 async def test_the_first_control_server_that_is_ready_is_asked(host, monkeypatch):

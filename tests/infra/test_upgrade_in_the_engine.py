@@ -149,21 +149,6 @@ async def test_no_worker_gets_a_newer_k3s_than_its_control_servers(worker, chann
     assert wishes(worker.there) == {"INSTALL_K3S_VERSION=v1.36.9+k3s1"}
 
 
-async def test_a_control_server_that_has_no_k3s_to_name_leaves_the_channel(worker) -> None:
-    becomes(worker.there, NAMELESS)
-    await worker(CHANNEL="stable")
-    assert wishes(worker.there) == {"INSTALL_K3S_CHANNEL=stable"}
-
-
-async def test_the_version_that_runs_is_nothing_new(worker) -> None:
-    await worker()
-    _, steps = await worker(CHANNEL="", VERSION=RUNS)
-    assert steps == []
-    assert left(worker.there) == []
-    out, _ = await worker(CHANNEL="", VERSION=RUNS)
-    assert "updated" not in out
-
-
 async def test_who_was_drained_takes_pods_again_also_with_the_k3s_that_it_had(worker) -> None:
     becomes(worker.there, NAMELESS)
     await worker()

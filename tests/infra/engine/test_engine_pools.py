@@ -107,16 +107,6 @@ def test_the_short_form_is_the_pool_of_its_name(pooled: Lab, cloud: EmulatedClou
     assert ids(cloud) == before
 
 
-def test_a_pool_has_as_many_placement_groups_as_it_needs(pooled: Lab, cloud: EmulatedCloud) -> None:
-    pooled.up(WANTED=of(pool("a", 11), pool("free", 1, placement_group=False)))
-    servers = cloud.get("/servers", per_page=50)["servers"]
-    groups = {item["name"]: (item["placement_group"] or {}).get("name") for item in servers}
-    assert groups["ccm-from-scratch-free-1"] is None
-    assert [groups[f"ccm-from-scratch-a-{number}"][-3:] for number in (1, 10, 11)] == ["a-1", "a-1", "a-2"]
-    assert pooled.run("destroy", "--yes", WANTED="{}").status == 0
-    assert cloud.names("placement_groups") == []
-
-
 def test_rules_of_a_pool_come_and_go_with_its_servers_in_place(pooled: Lab, cloud: EmulatedCloud) -> None:
     def opened() -> dict[str, set[int]]:
         return {

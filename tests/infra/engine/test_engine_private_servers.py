@@ -101,8 +101,3 @@ def test_servers_are_made_anew_for_other_addresses_and_back(lab: Lab, cloud: Emu
     lab.up(ALLOW=only(after[CONTROL]))
     assert public(cloud) == dict.fromkeys((CONTROL, A_1, A_2, WEB), True)
     assert not routes(cloud)
-
-
-def test_one_pool_alone_is_private(lab: Lab, cloud: EmulatedCloud) -> None:
-    lab.up(POOLS='[{"name": "a", "count": 1, "public_ipv4": false}]')
-    assert public(cloud) == {NAT: True, CONTROL: True, A_1: False}

@@ -136,30 +136,3 @@ def test_a_server_that_does_not_come_back_stops_the_others_and_the_next_run_goes
     assert done.status == 0, done.out + done.err
     assert gates == ["update a-2", "update a-3"]
     assert images(cloud) == dict.fromkeys(ROLES, "debian-12")
-
-
-def test_one_that_is_missing_comes_back_before_another_one_goes(rolling, cloud: EmulatedCloud) -> None:
-    rolling("ubuntu-24.04")
-    (missing,) = [item for item in cloud.get("/servers")["servers"] if item["name"] == "a-3"]
-    cloud.send("DELETE", f"/servers/{missing['id']}")
-    done, _ = rolling("ubuntu-24.04", command="refresh")
-    assert done.status == 0, done.out + done.err
-    done, gates = rolling("debian-12")
-    assert done.status == 0, done.out + done.err
-    assert gates == ["update a-3", "update a-1", "update a-2"]
-
-
-def test_new_servers_are_made_before_others_go(rolling, cloud: EmulatedCloud) -> None:
-    rolling("ubuntu-24.04", roles=ROLES[:1])
-    done, gates = rolling("debian-12")
-    assert done.status == 0, done.out + done.err
-    assert sorted(gates[:2]) == ["create a-2", "create a-3"]
-    assert gates[2:] == ["update a-1"]
-
-
-def test_as_many_at_once_as_may_be_away(rolling, cloud: EmulatedCloud) -> None:
-    rolling("ubuntu-24.04")
-    failed, gates = rolling("debian-12", most=2, FAILS="a-1")
-    assert failed.status != 0
-    assert set(gates) <= {"update a-1", "update a-2"}
-    assert images(cloud)["a-3"] == "ubuntu-24.04"
