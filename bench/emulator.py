@@ -9,8 +9,6 @@ nine read for one that writes. Judged is that every answer is a success, and how
 half takes: in the first, the log of requests fills up.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import itertools

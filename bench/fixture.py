@@ -7,8 +7,6 @@ CPU that all of pytest costs more than without the fixture: the emulator's, the 
 of both.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -7,8 +7,6 @@ percent of one core. The bounds are for a control server and two workers. Then t
 balancers of --services Services without endpoints, which are made for it and removed.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -6,8 +6,6 @@ API server in memory, in a process whose clock jumps to the next timer, so that 
 hour begins after 15 minutes of the same kind.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

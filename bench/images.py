@@ -9,8 +9,6 @@ Builds in this process, from a copy of the tree, with a cache of its own:
 CPU is user and system time of this process and its children: times suffer from what else the machine does.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

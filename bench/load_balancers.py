@@ -10,8 +10,6 @@ The CCM runs as a process against a real API server and the emulated cloud. Meas
 The view of load balancers is fresh for 30 s; the comparison waits that long.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

@@ -9,8 +9,6 @@ server for each; all controllers but routes are on, load balancers too. Once it 
   cluster needs more than the small one: the rest is the start of the program, which is shown too.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import subprocess

@@ -16,8 +16,6 @@ Calls of the logger are not changed. Hypothesis makes few examples, always the s
 priority; nothing but Python runs: no machine, no cluster. Ended by Ctrl-C or SIGTERM it removes its folder.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tomllib

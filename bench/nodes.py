@@ -9,8 +9,6 @@ on: that of its start is in it. The time is that of all, and only means somethin
 else to do.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys

@@ -7,8 +7,6 @@ conflicts, which are answers ``locked`` or ``conflict``. Then ten more nodes joi
 as an autoscaler does it.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

@@ -6,8 +6,6 @@ the end it is powered on: from when its node is ready counts how long it keeps t
 all calls, those of the regular refresh of all nodes included. ``./dev bench idle`` says how the hour passes.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

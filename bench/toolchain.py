@@ -6,8 +6,6 @@ number of packages does not. --into keeps the programs and the cache; what is bu
 built again.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """An event loop whose clock jumps when nothing is in progress."""
 
-from __future__ import annotations
-
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine

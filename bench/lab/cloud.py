@@ -3,8 +3,6 @@
 Requests of a comparison itself have the user agent :data:`US`, so the log can be asked for all others.
 """
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -6,8 +6,6 @@ network to the emulated cloud; while one is in progress, the clock does not move
 memory.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """An application on a free loopback port."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

@@ -3,8 +3,6 @@
 The files of the service account are where Kubernetes puts them, in a mount namespace of the process.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -1,7 +1,5 @@
 """Child processes that end with this process, and the memory and time that they use."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

@@ -1,7 +1,5 @@
 """What happens in an hour of :mod:`bench.lab.hours`. Imported only after the clock was replaced."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Rows of figures, the bound of each, and how they are printed."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """The stage of a comparison: an emulated cloud, a real API server, hollow nodes; a CCM comes later."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile

@@ -3,8 +3,6 @@
 Both get the same environment variables and flags, which both understand, and the same API server and cloud.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

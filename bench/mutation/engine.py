@@ -7,8 +7,6 @@ functions with a decorator (properties), and coroutines outside classes: these a
 slower tests judge them.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import difflib

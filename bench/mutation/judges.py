@@ -1,7 +1,5 @@
 """Which tests judge which module: the pure parts of the CCM, and the fewest tests that should hold each."""
 
-from __future__ import annotations
-
 _KUBE = "tests/unit/kube/test_kube_"
 _CONTROLLERS = "tests/unit/controllers/test_"
 _HETZNER = "tests/unit/hetzner/test_hetzner_"

@@ -3,8 +3,6 @@
 What stays as it is: which tests run, and what makes one fail.
 """
 
-from __future__ import annotations
-
 import gc
 
 import pytest

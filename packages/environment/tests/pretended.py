@@ -1,7 +1,5 @@
 """Programs that stand for others: shell scripts, and a sandbox that never answers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Servers as hollow nodes of a real control plane on loopback."""
 
-from __future__ import annotations
-
 import pytest
 
 from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface

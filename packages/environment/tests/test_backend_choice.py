@@ -1,7 +1,5 @@
 """What servers can be on a host, and which packages come first: one decision for every command."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The pure parts of the commands that a person types."""
 
-from __future__ import annotations
-
 import fcntl
 import subprocess
 

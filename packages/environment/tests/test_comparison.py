@@ -1,7 +1,5 @@
 """The essay's experiment: what is shown of two clusters, and that nothing is left of them."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import os

@@ -1,7 +1,5 @@
 """``./dev conformance``: what it understands."""
 
-from __future__ import annotations
-
 import pytest
 
 from sandbox.commands.conformance import _chosen, require_version

@@ -1,7 +1,5 @@
 """What a person sees of steps."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """The sandbox process as the commands see it from outside."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess

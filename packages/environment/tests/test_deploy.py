@@ -1,7 +1,5 @@
 """``./dev deploy --watch``: what counts as a change, and when it is rolled out."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

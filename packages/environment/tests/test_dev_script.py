@@ -1,7 +1,5 @@
 """The script ``dev``: its requirements, and ways to call it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

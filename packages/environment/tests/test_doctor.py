@@ -1,7 +1,5 @@
 """`./dev doctor` where not everything can be had."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from importlib import metadata

@@ -1,7 +1,5 @@
 """The documentation as a site."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

@@ -1,7 +1,5 @@
 """What `./dev down` says of the cloud before and after, against an emulated one."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 

@@ -1,7 +1,5 @@
 """What a run of tests keeps of its durations, and which tests belong to a path."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

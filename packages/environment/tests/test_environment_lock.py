@@ -1,7 +1,5 @@
 """Commands side by side in one clone, and commands that are wrong: nothing half-done."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What ends a command from without: in order, with the exit code that shells tell; no logout after nohup."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``./dev faults``: words of a person as rules, and what is in force as a table."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

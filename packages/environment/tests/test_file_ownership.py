@@ -1,7 +1,5 @@
 """Files that root creates in a user's clone."""
 
-from __future__ import annotations
-
 import os
 import pwd
 from pathlib import Path

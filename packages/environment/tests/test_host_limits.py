@@ -1,7 +1,5 @@
 """Limits of the host: what would certainly fail is refused before anything is made, with what lifts it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

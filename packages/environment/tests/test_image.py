@@ -1,7 +1,5 @@
 """What `./dev image` refuses before it builds anything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

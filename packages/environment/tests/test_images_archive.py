@@ -1,7 +1,5 @@
 """Archives of container images: read, refused, and rewritten for a node."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

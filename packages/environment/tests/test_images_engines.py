@@ -1,7 +1,5 @@
 """Images of the host's engines, which are programs on PATH."""
 
-from __future__ import annotations
-
 import pytest
 from pretended import script
 

@@ -1,7 +1,5 @@
 """The sandbox's registry: the real program of Distribution behind a door of ours."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """An archive on its way to machines; a program stands in for ssh."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """A real control plane on loopback, and hollow nodes in it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

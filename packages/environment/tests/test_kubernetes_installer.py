@@ -1,7 +1,5 @@
 """The installer and the program that machines download."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

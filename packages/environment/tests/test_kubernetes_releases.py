@@ -1,7 +1,5 @@
 """Versions of Kubernetes and their names."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

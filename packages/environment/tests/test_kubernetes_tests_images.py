@@ -1,7 +1,5 @@
 """What is in the images that Kubernetes' tests use."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 

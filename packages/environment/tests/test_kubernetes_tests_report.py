@@ -1,7 +1,5 @@
 """What Kubernetes' tests tell, and the table that comes of it."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given

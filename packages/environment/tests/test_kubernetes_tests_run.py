@@ -1,7 +1,5 @@
 """How tests are started, followed and ended: with a program in ginkgo's place that does as it would."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

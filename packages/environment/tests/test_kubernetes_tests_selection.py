@@ -1,7 +1,5 @@
 """Which of Kubernetes' tests run: their names as upstream's program prints them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Building the toolchain and the machine image."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

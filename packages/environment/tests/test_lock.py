@@ -1,7 +1,5 @@
 """``./dev lock``: what it says of what changed."""
 
-from __future__ import annotations
-
 from image.lockfile import Pin
 from sandbox.commands.lock import differences
 

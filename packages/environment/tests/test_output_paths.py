@@ -1,7 +1,5 @@
 """What commands make is refused a place that it can't have, before anything is made."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

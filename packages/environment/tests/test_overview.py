@@ -1,7 +1,5 @@
 """The table at the end of './dev up'."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

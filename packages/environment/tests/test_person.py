@@ -1,7 +1,5 @@
 """Commands without an environment, and with pipes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which servers are off, as our own commands ask the cloud."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """What lacks a thing that ``./dev test`` makes ready fails there, and is skipped elsewhere."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

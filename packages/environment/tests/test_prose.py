@@ -1,7 +1,5 @@
 """The check of prose: what counts as a message, and what Vale's rules reject."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``./dev run``, with a fake kubectl."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What ``./dev serve`` tells a person, and whom it lets in."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A clone's addresses and ports: never shared with another clone or with the host."""
 
-from __future__ import annotations
-
 import json
 from ipaddress import IPv4Network
 

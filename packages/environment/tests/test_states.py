@@ -1,7 +1,5 @@
 """What './dev' does with Pulumi's states: it loses none, and lets Pulumi end in order."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Which tests ``./dev test`` runs again."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

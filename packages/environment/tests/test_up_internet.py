@@ -1,7 +1,5 @@
 """``./dev up --internet``: what it refuses, and what it tells about a host that keeps machines in."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import pytest

@@ -1,7 +1,5 @@
 """What the tests of the image share: Debian packages that were never at Debian."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 

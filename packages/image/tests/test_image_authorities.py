@@ -1,7 +1,5 @@
 """OpenSSL itself finds a certificate in the folder that we made."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 

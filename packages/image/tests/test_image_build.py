@@ -1,7 +1,5 @@
 """The image as it is built: twice the same, small, and open to scanners."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """What is compiled ahead does what its source says."""
 
-from __future__ import annotations
-
 import marshal
 
 from image import compile_here

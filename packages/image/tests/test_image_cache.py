@@ -1,7 +1,5 @@
 """The cache of images has a bound, whatever lies in it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

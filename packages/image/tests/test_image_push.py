@@ -1,7 +1,5 @@
 """Pushing to the real registry of the project Distribution."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """The image of tools: what is in it, and that it runs."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

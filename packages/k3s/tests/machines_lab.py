@@ -1,7 +1,5 @@
 """Machines with the installer beside their metadata, for tests that need a real cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

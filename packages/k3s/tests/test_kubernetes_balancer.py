@@ -1,7 +1,5 @@
 """An agent's way to the API servers: which is asked, and what happens when one is gone."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

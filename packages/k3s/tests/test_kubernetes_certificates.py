@@ -1,7 +1,5 @@
 """Certificates, as a TLS library sees them."""
 
-from __future__ import annotations
-
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID

@@ -1,7 +1,5 @@
 """The command ``k3s`` itself: what it prints and how it ends; child processes; systemd's protocol."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

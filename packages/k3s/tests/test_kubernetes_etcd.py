@@ -1,7 +1,5 @@
 """The members of the stand-in's etcd: real ones, on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

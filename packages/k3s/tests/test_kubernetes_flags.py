@@ -1,7 +1,5 @@
 """What ``k3s server`` and ``k3s agent`` understand: command line, environment, configuration file."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 

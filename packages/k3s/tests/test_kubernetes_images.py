@@ -1,7 +1,5 @@
 """The programs of the machines' container images, as they were built."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """How nodes join: registration and joining speak to each other, over TLS, with a real API server behind."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import socket

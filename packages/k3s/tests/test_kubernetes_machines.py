@@ -1,7 +1,5 @@
 """The stand-in on real machines: one server, two agents, and what happens to them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

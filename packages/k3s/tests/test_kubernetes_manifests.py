@@ -1,7 +1,5 @@
 """The folder of manifests: what k3s brings, what --disable leaves out, what a person puts there."""
 
-from __future__ import annotations
-
 import json
 import os
 

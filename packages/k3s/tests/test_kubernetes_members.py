@@ -1,7 +1,5 @@
 """Three servers with embedded etcd and an agent on real machines: one is lost, leaves, and is replaced."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

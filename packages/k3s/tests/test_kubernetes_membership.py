@@ -1,7 +1,5 @@
 """Decisions about members of etcd."""
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess

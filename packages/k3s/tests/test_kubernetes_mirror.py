@@ -1,7 +1,5 @@
 """What nodes and servers know of the cluster: a copy of the API server's objects that a watch keeps."""
 
-from __future__ import annotations
-
 import http.client
 import ssl
 import threading

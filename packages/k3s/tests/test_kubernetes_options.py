@@ -1,7 +1,5 @@
 """Values of flags, checked and typed; tokens."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import pytest

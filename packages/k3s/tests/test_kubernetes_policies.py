@@ -1,7 +1,5 @@
 """Network policies: the rules for nft decide as the specification of NetworkPolicy says."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from itertools import product

@@ -1,7 +1,5 @@
 """/etc/rancher/k3s/registries.yaml in the stand-in: what k3s makes of it, as its sources say."""
 
-from __future__ import annotations
-
 import tomllib
 
 import pytest

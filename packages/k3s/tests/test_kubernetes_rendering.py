@@ -1,7 +1,5 @@
 """Configurations and command lines: what components are started with."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """A snapshot of embedded etcd on real machines: its server is lost, and another one goes on from it."""
 
-from __future__ import annotations
-
 import pytest
 import pytest_asyncio
 from machines_lab import CommandFailedError, started_lab

@@ -1,7 +1,5 @@
 """The stand-in's client of S3: signatures as in AWS's own examples, and objects in a store on loopback."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

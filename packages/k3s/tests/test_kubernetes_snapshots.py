@@ -1,7 +1,5 @@
 """What ``k3s etcd-snapshot`` and ``--cluster-reset`` take and refuse, and when a schedule is due."""
 
-from __future__ import annotations
-
 import time
 import zoneinfo
 from datetime import datetime, timedelta

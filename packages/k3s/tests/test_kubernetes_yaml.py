@@ -1,7 +1,5 @@
 """YAML as Kubernetes reads it; what is expected was printed by sigs.k8s.io/yaml 1.6.0 with yaml.v2 2.4.3."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """The configuration of haproxy: a function of what the cloud wants; haproxy itself says whether it is one."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """One haproxy, with a stand-in for it: that what is said to be done is done, and that nothing is left."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """What the kernel and haproxy say, as numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from hetzner_machines import counters

@@ -1,7 +1,5 @@
 """The way out: a namespace plays the host, and another one the Internet; no packet leaves this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

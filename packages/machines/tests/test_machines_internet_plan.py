@@ -1,7 +1,5 @@
 """The way out, as far as it is decided without a kernel; and the forwarding of questions for names."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """What answers machines at 169.254.169.254, as far as that needs no kernel."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A machine without a public address: how it is reached, and goes out through another one."""
 
-from __future__ import annotations
-
 import asyncio
 from asyncio.subprocess import PIPE
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The pure parts around a machine: cgroups, root, records, processes, limits, names, disk."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

@@ -1,7 +1,5 @@
 """What can't be had ends in one message that says what to do."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The network's plan: whatever the kernel has, the lines turn it into what is wanted."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Network, IPv6Network
 
 import pytest

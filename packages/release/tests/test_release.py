@@ -1,7 +1,5 @@
 """``./dev release`` from two folders: the same bytes, of which real programs take what is theirs."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

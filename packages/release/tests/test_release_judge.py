@@ -1,7 +1,5 @@
 """What is refused before anything of a release is built."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is pushed of a release is what its notes name, and nothing else passes for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One file has the version; all else that shows it is made from it, or compared with it here."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import tomllib

@@ -1,7 +1,5 @@
 """The workflows of continuous integration: right for what runs them, and with no will of their own."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """``python -m sandbox COMMAND``: every command of a clone."""
 
-from __future__ import annotations
-
 import sys
 
 from sandbox.dev import main

@@ -1,7 +1,5 @@
 """The API of an emulated cloud, as our own commands ask it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import urllib.error

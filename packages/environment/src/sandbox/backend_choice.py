@@ -4,8 +4,6 @@
 without any package, so the choice counts what ``./dev up`` can still install.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Callable, Collection, Mapping

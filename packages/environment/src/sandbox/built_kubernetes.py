@@ -4,8 +4,6 @@ A hollow cluster keeps the version that it begins with: Kubernetes never goes ba
 restart, goes forward.
 """
 
-from __future__ import annotations
-
 from hetzner_machines import records
 from sandbox import stack_settings
 from sandbox.backend_choice import present

@@ -1,7 +1,5 @@
 """What the cluster of this site says, asked with kubectl."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

@@ -4,8 +4,6 @@ Changes are recorded before they are made. A run that was killed leaves that rec
 lock, and the next command that could be surprised by nodes that take no Pods undoes it: :func:`heal`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -1,7 +1,5 @@
 """How commands talk to a person: one line a step, with its time, and progress inside the long ones."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The sandbox process of a site: started in the background, asked for its health, stopped."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """What ``./dev COMMAND`` runs once the Python environment is there: the commands of a clone."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

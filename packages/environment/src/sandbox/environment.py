@@ -1,7 +1,5 @@
 """The environment variables with which any client works on this site at once."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Mapping

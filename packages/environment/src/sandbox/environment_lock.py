@@ -4,8 +4,6 @@ The lock is in the cache: './dev down' removes the clone's other files, and a la
 file. The kernel releases the lock when its process ends.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

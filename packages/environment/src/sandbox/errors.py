@@ -3,8 +3,6 @@
 Most functions of this package may raise SandboxError. Docstrings name only the errors that callers catch.
 """
 
-from __future__ import annotations
-
 
 class SandboxError(Exception):
     """Base class. Its message is printed as it is, so it says what to do."""

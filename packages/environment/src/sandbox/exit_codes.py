@@ -1,7 +1,5 @@
 """How a command ends for a person: with its exit code, and where it failed with one line that says why."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Gives the user of ``sudo ./dev`` what it makes in their clone and cache, except for machines' files."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """What an environment could leave behind on this machine or in the cloud: found and removed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ a pure function of that (:func:`findings`). ``./dev up`` refuses to begin what w
 ``./dev doctor`` shows everything.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Whether what a command makes can be kept where ``--output`` says, judged before anything is made."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The table at the end of ``./dev up`` and of ``./dev status``."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from ccmfs_common.terminal import printable

@@ -1,7 +1,5 @@
 """Debian packages that the sandbox needs of its host, what for, and how they get there."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

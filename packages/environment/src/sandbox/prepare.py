@@ -1,7 +1,5 @@
 """Set-up: packages, toolchain, machine image; each is kept and only made when its pins have changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from sandbox import packages, pulumi

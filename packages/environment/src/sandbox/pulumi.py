@@ -1,7 +1,5 @@
 """Runs Pulumi for this clone's stacks, after what a killed run has left has been put right."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """How our own commands reach a machine: ssh with the key of the Pulumi program."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """A stack's settings file, ``Pulumi.<stack>.yaml``, as Pulumi reads it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import itertools

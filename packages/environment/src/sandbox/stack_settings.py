@@ -4,8 +4,6 @@ They belong to an environment, so git ignores them: they come from templates (``
 stack and its passphrase.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Changes are recorded before they are made. A command that was killed leaves that
 the lock, and the next one that could be surprised by a cluster without a CCM undoes it: :func:`heal`.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

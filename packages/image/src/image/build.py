@@ -1,7 +1,5 @@
 """Builds the image layer by layer; what did not change is taken from the cache."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -8,8 +8,6 @@ of the same version.
 Docstrings of third-party code are left out: they take 2 MiB of the process's memory.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

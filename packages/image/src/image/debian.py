@@ -1,7 +1,5 @@
 """Debian packages unpacked in memory, and the few files that configuring them would have made."""
 
-from __future__ import annotations
-
 import io
 import posixpath
 import tarfile

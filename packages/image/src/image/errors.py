@@ -1,7 +1,5 @@
 """Errors of the image. Each text is a complete message for the user."""
 
-from __future__ import annotations
-
 
 class ImageError(Exception):
     """Root of the image's errors. Its text is complete: it is shown without a stack trace."""

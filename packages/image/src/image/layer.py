@@ -4,8 +4,6 @@ Compressed with Zstandard, by the library that the locked package ``zstandard`` 
 on every machine. Python's own zlib is the system's, and its output differs between systems.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import stat

@@ -1,7 +1,5 @@
 """``debian.lock``: which Debian packages the image is made of, by version and hash."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

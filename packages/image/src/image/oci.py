@@ -3,8 +3,6 @@
 https://github.com/opencontainers/image-spec
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

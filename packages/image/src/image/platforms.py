@@ -1,7 +1,5 @@
 """Kinds of servers that the image is built for, and what each is called by whom."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """What is in the image and how it starts."""
 
-from __future__ import annotations
-
 SUITE = "trixie"
 PYTHON = "3.13"
 ROOTS = ("base-files", "ca-certificates", f"libpython{PYTHON}-stdlib", "netbase", f"python{PYTHON}-minimal")

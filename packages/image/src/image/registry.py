@@ -1,7 +1,5 @@
 """Puts images into a registry with crane (https://github.com/google/go-containerregistry)."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

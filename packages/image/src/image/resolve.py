@@ -1,7 +1,5 @@
 """Moves the pins of Debian packages on: the newest versions of Debian's signed lists, for ``./dev lock``."""
 
-from __future__ import annotations
-
 import hashlib
 import lzma
 import re

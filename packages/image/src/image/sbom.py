@@ -1,7 +1,5 @@
 """What the image is made of, as a CycloneDX document: https://cyclonedx.org/docs/1.6/json/."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

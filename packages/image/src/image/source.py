@@ -1,7 +1,5 @@
 """What an image is built from, read from the tree; and keys that change when any of it does."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -4,8 +4,6 @@ It is made of Debian's packages as the CCM's image is, and pinned in ``image/too
 shell is nothing without; its own shell is left alone, for it takes BusyBox's ``ip`` for ``ip``.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import IO
 

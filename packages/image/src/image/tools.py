@@ -1,7 +1,5 @@
 """Programs that help to build, run with time limits and errors that say what they said."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files of an image in memory: no file system's rights, times or letter cases get between."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The CCM's Python dependencies, as wheels for any kind of server, whatever this machine is."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Entry of the zipapp."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 

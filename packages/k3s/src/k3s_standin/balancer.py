@@ -4,8 +4,6 @@ As in k3s: the agent joins by one server, then follows the addresses of the Serv
 for its next start, and closes connections to a server that is gone, so that the kubelet takes another one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

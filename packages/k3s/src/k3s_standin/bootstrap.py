@@ -4,8 +4,6 @@ Names and path are k3s's. A client with the token of servers gets them. A restor
 them, too, encrypted with the token.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The machine's share of the host, by its cgroup: the kubelet would report the whole host."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

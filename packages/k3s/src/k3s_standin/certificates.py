@@ -3,8 +3,6 @@
 A :class:`Certificate` describes one; ``Authority.ensure`` makes it, and again when the description changes.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

@@ -1,7 +1,5 @@
 """The components as child processes: started, watched, ended together, and never outliving us."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ctypes

@@ -1,7 +1,5 @@
 """The command ``k3s``: runs a subcommand, and reports each failure in one line and a status."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

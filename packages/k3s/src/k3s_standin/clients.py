@@ -4,8 +4,6 @@ Users and programs call them often, so this imports almost nothing: the imports 
 than the client.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@
 are what yaml.v2 makes of them, as in k3s's package configfilearg: ``yes`` is true, and ``0644`` is 420.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Command lines of etcd, API server, controller manager and scheduler."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Cron schedules with the five fields and the words that k3s accepts (robfig/cron's standard parser)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

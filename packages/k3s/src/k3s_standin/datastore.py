@@ -5,8 +5,6 @@ uses SQLite, the stand-in an etcd with one member that listens on loopback. ``--
 any start. A server keeps its kind: the member's name is in a file beside the data.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

@@ -1,7 +1,5 @@
 """Secrets encrypted at rest, as with k3s's --secrets-encryption: one key in k3s's file."""
 
-from __future__ import annotations
-
 import base64
 import json
 import secrets

@@ -1,7 +1,5 @@
 """Errors of the stand-in. The journal shows their messages."""
 
-from __future__ import annotations
-
 
 class K3sError(Exception):
     """Root of the stand-in's errors."""

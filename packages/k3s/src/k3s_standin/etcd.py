@@ -4,8 +4,6 @@ etcd's client API has JSON, too, so no etcd client is needed. The decisions are 
 names of members, messages, and the rights of members.
 """
 
-from __future__ import annotations
-
 import base64
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

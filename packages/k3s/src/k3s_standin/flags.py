@@ -1,7 +1,5 @@
 """The flags of ``k3s server`` and ``k3s agent``: supported ones, ones without effect, and refused ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

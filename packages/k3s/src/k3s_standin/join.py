@@ -1,7 +1,5 @@
 """A node joins: it trusts the server, gets certificates from it, and keeps them below agent/."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import secrets

@@ -1,7 +1,5 @@
 """Kubeconfig files in the layout of /etc/rancher/k3s/k3s.yaml, with certificates or with their paths."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Configurations and command lines of kubelet and kube-proxy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

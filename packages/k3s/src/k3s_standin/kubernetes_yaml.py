@@ -4,8 +4,6 @@ PyYAML reads ``2026-01-31`` as a date, which JSON doesn't have, ``22:22`` as a n
 ``1e3`` and ``y`` as texts. yaml.v2 reads two texts, a number and true.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import re

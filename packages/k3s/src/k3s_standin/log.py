@@ -1,7 +1,5 @@
 """Log lines in the format of k3s, and systemd's readiness protocol."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

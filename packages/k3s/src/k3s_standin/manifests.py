@@ -8,8 +8,6 @@ removed from the cluster and from the disk.
 Unlike k3s we keep no AddOn objects: an object that was removed from a file stays in the cluster.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Collection, Iterator, Mapping

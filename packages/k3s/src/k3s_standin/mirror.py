@@ -1,7 +1,5 @@
 """Copies of the API server's objects, kept by watches."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -5,8 +5,6 @@ in k3s: the user of the flag installs one. ``ccm_pulumi`` does, with a bridge an
 why there are two (``ccm_pulumi/cluster/pod_network.py``).
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Sequence

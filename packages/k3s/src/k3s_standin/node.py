@@ -1,7 +1,5 @@
 """A machine as a node: joins, runs containerd, kubelet and kube-proxy, and waits for the Node."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

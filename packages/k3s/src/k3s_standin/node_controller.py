@@ -3,8 +3,6 @@
 As in k3s, a watch reports changes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

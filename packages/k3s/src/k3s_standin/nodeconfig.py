@@ -1,7 +1,5 @@
 """k3s's annotations about a node's start: arguments and environment without secrets, and their hash."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

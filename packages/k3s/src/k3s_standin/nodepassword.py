@@ -4,8 +4,6 @@ As in k3s, each machine makes a password. The server keeps its hash in a Secret,
 with the same name. The Secret is deleted with its Node, or by node_controller if the Node never registered.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """The values of the flags in ``flags``, checked and typed."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Paths on a machine: k3s's where users look, the image's elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from k3s_standin.versions import IMAGE_VERSION, VERSION

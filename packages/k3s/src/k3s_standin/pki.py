@@ -1,7 +1,5 @@
 """The certificates of a control plane, under k3s's folder and file names."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

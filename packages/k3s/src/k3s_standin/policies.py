@@ -6,8 +6,6 @@ connections stay; traffic from a Pod to its own node is filtered, too; traffic f
 always allowed.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Network policies on a node: watches objects, and loads the rules of ``policies`` into nft."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Mapping

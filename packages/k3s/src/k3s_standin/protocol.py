@@ -1,7 +1,5 @@
 """k3s's protocol between machines of a cluster: header names and URLs."""
 
-from __future__ import annotations
-
 import base64
 import re
 

@@ -3,8 +3,6 @@
 https://docs.k3s.io/installation/private-registry; the details are those of k3s's package agent/containerd.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable, Mapping

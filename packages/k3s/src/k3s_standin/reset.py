@@ -4,8 +4,6 @@ The order is k3s's (pkg/cluster/managed.go, pkg/etcd/etcd.go): restore, a new na
 second reset by mistake, etcd without the others, and last the cluster's keys, which are in etcd.
 """
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 from dataclasses import replace

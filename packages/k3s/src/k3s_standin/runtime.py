@@ -1,7 +1,5 @@
 """Containerd: its configuration, and images from k3s's air-gap folder."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import time

@@ -4,8 +4,6 @@ Requests have AWS's Signature Version 4 in the header Authorization. The bucket 
 for endpoints other than Amazon's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import http.client

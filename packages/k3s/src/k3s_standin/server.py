@@ -1,7 +1,5 @@
 """``k3s server``: the control plane, the server for joining nodes, and this machine as a node."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import random

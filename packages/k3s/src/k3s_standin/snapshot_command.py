@@ -1,7 +1,5 @@
 """``k3s etcd-snapshot``: sends a request to this machine's server, as k3s does."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ Names, places, responses and retention are k3s's (pkg/etcd/snapshot.go, snapshot
 resources ``ETCDSnapshotFile`` are missing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """Requests to the service that a server has beside its API server, by nodes and servers that join."""
 
-from __future__ import annotations
-
 import http.client
 import ssl
 from collections.abc import Mapping

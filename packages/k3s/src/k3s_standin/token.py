@@ -1,7 +1,5 @@
 """Tokens: ``K10<hash of the server's CA>::<user>:<password>``, or the bare password."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Names and versions that a person sees."""
 
-from __future__ import annotations
-
 import pkgutil
 
 NOTE = "release"

@@ -4,8 +4,6 @@ When k3s starts, it imports every archive in its folder for clusters without an 
 has the kept archives in that folder, so k3s finds them, be it the stand-in or a real one.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

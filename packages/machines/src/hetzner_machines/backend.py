@@ -1,7 +1,5 @@
 """The cloud's servers, networks and load balancers as machines on this host."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import platform

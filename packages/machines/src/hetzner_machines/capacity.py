@@ -6,8 +6,6 @@ and the controller manager 2. Once per cluster, the leading controller manager h
 1. The needs of the user's Pods come on top.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

@@ -4,8 +4,6 @@ With version 1 and mixed hosts: a folder below our own cgroup in every hierarchy
 the root, because a cgroup with processes, like ours, can't give controllers to its children.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import time

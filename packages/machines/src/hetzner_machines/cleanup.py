@@ -1,7 +1,5 @@
 """Removes everything of a site by names and files, after any crash; needs no sandbox process."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ Sources: the kernel's documentation of cgroups, of
 version 1 (cpuacct, blkio) and of version 2 (cpu.stat, io.stat); haproxy's management guide ("show stat").
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -12,8 +12,6 @@ The program of version 2 is on a cgroup per machine, above the guest's root cgro
 volumes of machines. Version 1 can't make such exceptions.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import struct

@@ -1,7 +1,5 @@
 """The disk of a machine: changes over the shared image, and folders on the plain disk."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Errors whose text says what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The machines' network: namespaces, links and routes by iproute2, as ``topology`` plans them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

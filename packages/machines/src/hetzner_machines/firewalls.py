@@ -3,8 +3,6 @@
 The router itself serves metadata, and private networks don't pass it, so neither is filtered.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network

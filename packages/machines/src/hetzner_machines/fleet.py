@@ -1,7 +1,5 @@
 """The machines of a site: made, started, adopted after a crash, ended and removed."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The message of the day: all machines are Debian, whatever image was requested."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -13,8 +13,6 @@ and so
 IPv4 only: a host that forwards IPv6 ignores its own router (``accept_ra``) and would be cut off.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -3,8 +3,6 @@
 The range follows from the site's id, so two sites on a host never share one, and no claim is needed.
 """
 
-from __future__ import annotations
-
 from ipaddress import IPv6Network
 from pathlib import Path
 

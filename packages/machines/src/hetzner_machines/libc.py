@@ -1,7 +1,5 @@
 """The system calls that Python 3.11 lacks, with errors as OSError."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

@@ -5,8 +5,6 @@ is unique in its network only, so every network has sockets: responses leave whe
 mark of a socket is the network's id, which :func:`network_of` reads.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable

@@ -1,7 +1,5 @@
 """Mount namespaces that share nothing with the host's, also in a chroot; and mount points."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Names of everything that a site makes on the host; objects with these names may be removed."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@
 thread can enter a network namespace; it must not be reused afterwards.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import threading

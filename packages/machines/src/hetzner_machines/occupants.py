@@ -1,7 +1,5 @@
 """Ends processes in our network namespaces."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whether machines can run on this host: tries what they need of its kernel."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Processes by identity, so that a reused process ID is never signalled."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

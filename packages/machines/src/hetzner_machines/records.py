@@ -1,7 +1,5 @@
 """A machine's files on disk, written atomically."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass

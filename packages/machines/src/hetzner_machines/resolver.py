@@ -4,8 +4,6 @@ Machines send queries to the address of the metadata service. Messages aren't de
 in time is dropped, as name servers do, and the client tries again. So are messages that are too short.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """Runs programs of the host with a deadline; raises CommandFailed."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 from collections.abc import Awaitable, Callable, Sequence

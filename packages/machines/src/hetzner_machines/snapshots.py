@@ -1,7 +1,5 @@
 """Images of machines' disks: copies from which other machines start."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Volumes: sparse files on the plain disk, and the loop devices through which machines use them."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """Watches start programs of machines and haproxies, children of ours or not, and reports their end."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Reads CHANGELOG.md, which has the form of https://keepachangelog.com/en/1.1.0/."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

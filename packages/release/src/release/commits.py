@@ -1,7 +1,5 @@
 """What git says of the tree that is released, and a copy of exactly that."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import tarfile

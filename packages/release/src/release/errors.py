@@ -1,7 +1,5 @@
 """What can go wrong with a release, reported to a person in one message."""
 
-from __future__ import annotations
-
 
 class ReleaseError(Exception):
     """Root of the release's errors. Its text is complete: it is shown without a stack trace."""

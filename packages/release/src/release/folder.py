@@ -1,7 +1,5 @@
 """A folder that is whole or not there."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A release that has been made: its images, as they are to be published."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from image.errors import LayoutError

@@ -1,7 +1,5 @@
 """A release: everything of one commit in one folder, which is whole or not there."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

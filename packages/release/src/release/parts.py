@@ -4,8 +4,6 @@ The same copy gives the same bytes: the time in them is the commit's. What compr
 zlib of the Python that builds them, and what compresses the chart the Go that Helm was built with.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

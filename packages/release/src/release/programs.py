@@ -1,7 +1,5 @@
 """Programs that build parts of a release, with a time limit and without our secrets in their environment."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -10,8 +10,6 @@ Neither was entered into a public log, which takes an account and the network: c
 ``--insecure-ignore-tlog``. RFC 6979 makes a signature of the same content the same bytes.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

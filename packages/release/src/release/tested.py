@@ -6,8 +6,6 @@ what was committed, that becomes a record. ``./dev test --kubernetes VERSION`` l
 that run Kubernetes. A release takes the records of its tree and claims nothing else.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 They are in ``bench/``, and in ``tests/e2e`` those that measure what end-to-end tests do.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os

@@ -1,7 +1,5 @@
 """``./dev compare``: two tiny clusters, one with a CCM and one without, side by side."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile

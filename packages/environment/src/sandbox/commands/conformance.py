@@ -1,7 +1,5 @@
 """``./dev conformance``: Kubernetes' own end-to-end tests, on the cluster of this clone."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext

@@ -1,7 +1,5 @@
 """``./dev deploy``: rebuild the CCM's image and roll it out; ``--watch``: after every change of the tree."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import stat

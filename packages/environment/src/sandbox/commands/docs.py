@@ -1,7 +1,5 @@
 """``./dev docs``: the documentation as a site for a browser."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``./dev doctor``: what is there, what is missing, and how to get it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

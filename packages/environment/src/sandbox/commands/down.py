@@ -1,7 +1,5 @@
 """``./dev down``: everything gone, and a report that proves it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """``./dev env``: exports for any other client."""
 
-from __future__ import annotations
-
 import argparse
 
 from sandbox import daemon, stack_settings

@@ -1,7 +1,5 @@
 """``./dev faults``: what goes wrong in this clone's cloud, on purpose."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -1,7 +1,5 @@
 """``./dev image``: the CCM's image for every kind of server, in a file or in a registry."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

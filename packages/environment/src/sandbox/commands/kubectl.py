@@ -1,7 +1,5 @@
 """``./dev kubectl …``: kubectl with this environment's kubeconfig."""
 
-from __future__ import annotations
-
 import argparse
 import os
 

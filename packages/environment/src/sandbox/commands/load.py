@@ -1,7 +1,5 @@
 """``./dev load NAME|FILE …``: container images for the machines, without a registry."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import platform

@@ -1,7 +1,5 @@
 """``./dev lock``: move what is pinned on to its newest versions."""
 
-from __future__ import annotations
-
 import argparse
 import tomllib
 from collections.abc import Iterable

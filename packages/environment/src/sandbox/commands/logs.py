@@ -1,7 +1,5 @@
 """``./dev logs``: follow the CCM; ``--sandbox``: the sandbox process; ``--events``: the cluster's Events."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """``./dev plan``: what the CCM would do now, in its own settings."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

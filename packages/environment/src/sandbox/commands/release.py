@@ -1,7 +1,5 @@
 """``./dev release``: everything that is published of a commit, in one folder, built the same each time."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from pathlib import Path

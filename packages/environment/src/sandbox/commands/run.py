@@ -1,7 +1,5 @@
 """``./dev run``: the CCM of this tree, or a program of yours, on this host in place of the cluster's."""
 
-from __future__ import annotations
-
 import argparse
 import base64
 import importlib.util

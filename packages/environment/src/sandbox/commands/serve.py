@@ -5,8 +5,6 @@ reaches it on 127.0.0.1; machines reach it at 169.254.169.254, on sockets that l
 their router and their networks, so that these addresses are the same in every clone.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

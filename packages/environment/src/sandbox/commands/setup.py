@@ -1,7 +1,5 @@
 """``./dev setup``: everything that ``./dev up`` needs and that takes long, done ahead of time."""
 
-from __future__ import annotations
-
 import argparse
 
 from rich.console import Console

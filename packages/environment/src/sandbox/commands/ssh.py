@@ -1,7 +1,5 @@
 """``./dev ssh NAME [COMMAND …]``: a shell or a command on a machine."""
 
-from __future__ import annotations
-
 import argparse
 import os
 

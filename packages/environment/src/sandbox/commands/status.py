@@ -1,7 +1,5 @@
 """``./dev status``: what runs."""
 
-from __future__ import annotations
-
 import argparse
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """``./dev up``: the whole environment, from nothing to nodes that our CCM has initialized."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Two real control planes on loopback with hollow nodes, and one emulated cloud for both."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

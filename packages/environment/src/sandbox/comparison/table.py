@@ -1,7 +1,5 @@
 """What a person sees in two clusters, side by side; pure functions of what their API servers say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

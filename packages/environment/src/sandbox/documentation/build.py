@@ -1,7 +1,5 @@
 """Builds the site, with a generator in a separate Python environment that is kept in the cache."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -4,8 +4,6 @@ In the tree, pages link to pages and to sources, so that they can be read where 
 a page that is linked is a page, and a source that is linked is a page that shows it.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Servers as hollow nodes: a server that is on and in a network is a node of the cluster on loopback."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The CCM as a process on this machine, for the cluster on loopback that has no node to run Pods."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -4,8 +4,6 @@ As in containerd, an archive is an OCI layout (``index.json``) or the output of 
 (``manifest.json``). Since version 25 Docker writes both into one archive; then the layout counts.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

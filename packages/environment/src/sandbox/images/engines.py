@@ -1,7 +1,5 @@
 """Reads an image by its name from the container engines of this host."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ and ends with the sandbox process. Requests arrive on the API's sockets, so it h
 from this host on 127.0.0.1; from machines, which only read, at 169.254.169.254.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

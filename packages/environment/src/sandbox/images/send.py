@@ -1,7 +1,5 @@
 """Machines that run import an archive of images that their disks have already."""
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 from collections.abc import Mapping, Sequence

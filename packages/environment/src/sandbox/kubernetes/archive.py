@@ -1,7 +1,5 @@
 """One-layer container images from plain files, as docker-archive: no registry, no container engine."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -3,8 +3,6 @@
 ``modules/go.mod`` pins one set of versions for all programs, so a machine compiles each package once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass, field, replace

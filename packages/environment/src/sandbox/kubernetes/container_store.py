@@ -4,8 +4,6 @@ The toolchain's containerd unpacks them once, so that a new machine has them wit
 second in a separate mount namespace, without the Kubernetes plugin, on sockets in a temporary folder.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

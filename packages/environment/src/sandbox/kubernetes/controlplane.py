@@ -6,8 +6,6 @@ For the records backend, and for tests::
         ... cluster.kubeconfig ...
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """A plain Debian tree by mmdebstrap, from the mirrors that the host's apt uses."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

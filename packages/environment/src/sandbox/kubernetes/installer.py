@@ -6,8 +6,6 @@ The program is the stand-in as one zipapp file, or a real k3s binary where one i
 begin with the Kubernetes of the default release; that of others is at /k3s/RELEASE/hyperkube, once built.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import re

@@ -5,8 +5,6 @@ rename: plain Debian (mmdebstrap, minutes), the root file system (Debian's files
 second), and the container store.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Moving the pinned Go modules to newer versions: what ``./dev lock go`` does."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Running a program to its end, with progress while it lasts and its last lines when it fails."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Which versions of Kubernetes there are here, and how people and programs name them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import cache

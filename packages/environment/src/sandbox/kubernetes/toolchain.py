@@ -5,8 +5,6 @@ and a rename: what is there is complete, an interrupted build continues with the
 is done twice. ``Toolchain.bin`` is a folder of links to them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -6,8 +6,6 @@ layer of tools.
 https://github.com/kubernetes/kubernetes/blob/v1.37.2/test/utils/image/manifest.go
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parses the output of tests, and renders it as a table."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

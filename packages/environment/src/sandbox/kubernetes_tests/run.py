@@ -1,7 +1,5 @@
 """Runs the tests with ginkgo, reports progress, and ends them cleanly."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

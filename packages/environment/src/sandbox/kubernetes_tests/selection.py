@@ -1,7 +1,5 @@
 """Which of Kubernetes' own tests run, and those that no load balancer of Hetzner can pass."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command ``pulumi`` of this project's environment: becomes the CLI, which it builds if it is missing."""
 
-from __future__ import annotations
-
 import os
 import sys
 from contextlib import nullcontext

@@ -4,8 +4,6 @@ Official ones win: a ``pulumi`` on PATH, plugins on PATH or in the home folder o
 missing, the toolchain builds it. Where a plugin is missing, the clone's own Pulumi home has the sandbox's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

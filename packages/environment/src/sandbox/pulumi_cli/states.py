@@ -6,8 +6,6 @@ The layout is that of Pulumi's file backend (``pkg/backend/diy``):
 .pulumi/locks/organization/<project>/<stack>/<id>.json
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -5,8 +5,6 @@ import or start with ``-m``, and the data beside those modules. Some use all sou
 release, or start programs of every distribution.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -4,8 +4,6 @@ pytest's processes write the lines (``tests/recording.py``), one file each. ``./
 folder and adds the layers.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """More inotify instances while tests run as root: the kernel's default is enough for two environments."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

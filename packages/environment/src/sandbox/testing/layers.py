@@ -1,7 +1,5 @@
 """The layers of tests, by what a change can break, and pytest's arguments for each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What Vale says of the pages, and of the messages in the sources, by the rules in ``docs/prose``."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

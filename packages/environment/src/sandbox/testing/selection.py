@@ -1,7 +1,5 @@
 """Which tests belong to a path: a file or folder of tests, or the tests that import or name a source."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The configuration of haproxy for one load balancer."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The health of targets, read from haproxy's statistics."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """One haproxy process: start, graceful reload, commands over its sockets, end."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -4,8 +4,6 @@ FILE is a :class:`~hetzner_machines.records.Boot` as JSON. It closes the file de
 guest's init runs, or writes one line with the reason why it doesn't.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

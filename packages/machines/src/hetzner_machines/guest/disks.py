@@ -1,7 +1,5 @@
 """The volumes of a machine: device nodes, links to them, mounts."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Sequence

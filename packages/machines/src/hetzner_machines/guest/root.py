@@ -1,7 +1,5 @@
 """The root of a machine: mounts, devices and files before its init starts, as a list of steps."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

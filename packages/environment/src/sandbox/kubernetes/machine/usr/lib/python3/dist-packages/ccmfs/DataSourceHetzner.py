@@ -5,8 +5,6 @@ machine boots. The datasource waits for a metadata service that is down, because
 """
 # ruff: noqa: N999, N813 -- cloud-init finds a datasource by exactly this file name
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
