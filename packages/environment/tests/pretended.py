@@ -31,8 +31,7 @@ def pretended_sandbox(clone: Site, backend: str) -> Iterator[subprocess.Popen[by
         process = processes.identify(child.pid)
         assert process is not None
         daemon.note(
-            clone,
-            Running(child.pid, backend, "instant", "", clone.port, process.start_time, process.boot_id),
+            clone, Running(child.pid, backend, "instant", "", clone.port, process.start_time, process.boot_id)
         )
         yield child
         child.kill()

@@ -1,6 +1,5 @@
 """What servers can be on a host, and which packages come first: one decision for every command."""
 
-import io
 import os
 import subprocess
 import sys
@@ -9,16 +8,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from sandbox import daemon, packages
-from sandbox.backend_choice import AUTO, Choice, Host, decide, look
-from sandbox.commands.test import optional
-from sandbox.console import Steps
+from sandbox.backend_choice import AUTO, Host, decide, look
 from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement, SandboxError
-from sandbox.kubernetes import releases
-from sandbox.kubernetes.components import COMPONENTS, REGISTRY
+from sandbox.kubernetes.components import COMPONENTS
 from sandbox.prepare import agree
 
 BARE = {
@@ -84,13 +79,6 @@ def test_a_chosen_backend_is_used_or_an_error(host, wanted):
         assert host.installable or not choice.packages
     elif wanted == AUTO:
         assert choice.reason
-
-
-@pytest.mark.parametrize("version", releases.versions())
-def test_versions_of_kubernetes_that_are_built(version):
-    own = releases.control_plane(version)
-    assert Choice(HOLLOW, kubernetes=version).toolchains == (own,)
-    assert Choice(MACHINES, kubernetes=version).toolchains == (COMPONENTS, (REGISTRY,), own)
 
 
 def test_a_compiler_is_needed_only_to_compile(site):
@@ -162,29 +150,6 @@ def test_commands_that_run_on_macos(site, tmp_path):
         finally:
             serving.terminate()
     assert daemon.find(site) is None
-
-
-def told_of(found, distribution="debian"):
-    """What is said of tests that want something more, where nothing may be installed."""
-    said = io.StringIO()
-    optional(Steps(Console(file=said, width=200)), found, lambda: False, lambda: distribution)
-    return said.getvalue()
-
-
-def test_missing_emulator_and_browser():
-    said = told_of(lambda _command: False)
-    for what, package in (("image for ARM", "qemu-user-static"), ("sandbox's console", "chromium")):
-        assert f"no test of the {what}" in said
-        assert f"apt-get install --no-install-recommends {package}" in said
-    for browser in packages.BROWSERS:
-        others = set(packages.BROWSERS) - {browser}
-        assert "console" not in told_of(lambda proof, others=others: proof not in others)
-    said = told_of(lambda proof: not proof.endswith("libatomic.so.1"))
-    assert "no test of the sandbox's console" in said
-    assert "apt-get install --no-install-recommends libatomic1" in said
-    said = told_of(lambda proof: proof not in packages.BROWSERS, "ubuntu")
-    assert "no test of the sandbox's console: Ubuntu has no browser as a package" in said
-    assert "apt-get" not in said
 
 
 def test_hollow_nodes_are_built_after_a_question():

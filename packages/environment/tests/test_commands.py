@@ -1,23 +1,20 @@
 """The pure parts of the commands that a person types."""
 
-import fcntl
 import subprocess
 
 import pytest
 import yaml
 from pretended import script
 
-from ccm_pulumi.config.pools import MAX_WORKERS
 from ccm_pulumi.lib.files import ROOT
-from hetzner_emulator.address import Address, past_proxies
-from hetzner_emulator.standalone import welcome
+from hetzner_emulator.address import past_proxies
 from sandbox import cluster
-from sandbox.commands import serve, up
+from sandbox.commands import up
 from sandbox.commands.load import reach
 from sandbox.commands.ssh import choose, require_machines
 from sandbox.daemon import Running
 from sandbox.dev import COMMANDS, parse
-from sandbox.environment import merged, shell_lines
+from sandbox.environment import shell_lines
 from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.images.send import Answer, Result
@@ -34,8 +31,7 @@ def test_finding_a_machine(name, way):
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
-    [("nope", "no server matches 'nope'; servers: dev-control"), ("11", "isn't running")],
+    ("name", "says"), [("nope", "no server matches 'nope'; servers: dev-control"), ("11", "isn't running")]
 )
 def test_unknown_and_ambiguous_machines(name, says):
     with pytest.raises(SandboxError, match=says):
@@ -108,11 +104,6 @@ def test_exports_are_quoted():
     assert said.stdout.splitlines() == ["it's; $HOME", "/x y:/bin"]
 
 
-def test_our_programs_come_first():
-    found = merged({"PATH": "/usr/bin", "HOME": "/h"}, {"PATH": "/ours"})
-    assert found == {"PATH": "/ours:/usr/bin", "HOME": "/h"}
-
-
 def test_no_proxy_for_local_addresses(site):
     assert past_proxies({"NO_PROXY": "corp.example"}, site.public_range) == {}
     set_up = {"https_proxy": "http://proxy.example:3128", "NO_PROXY": "corp.example, 127.0.0.1"}
@@ -122,19 +113,6 @@ def test_no_proxy_for_local_addresses(site):
     assert hosts[:3] == ["corp.example", "127.0.0.1", "localhost"]
     assert set(hosts) >= {str(address) for address in site.public_range}
     assert past_proxies(set_up | found, site.public_range) == found
-
-
-def test_no_proxy_in_the_output_of_serve(monkeypatch):
-    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
-    assert "  export NO_PROXY=" in welcome(Address(8400, "t"))
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    assert "NO_PROXY" not in welcome(Address(8400, "t"))
-
-
-def test_options_after_a_wrapper_belong_to_the_wrapped_program():
-    assert parse(["kubectl", "-n", "kube-system", "get"])[1].arguments == ["-n", "kube-system", "get"]
 
 
 def test_options_that_differ_from_the_running_sandbox(tmp_path):
@@ -149,10 +127,6 @@ def test_options_that_differ_from_the_running_sandbox(tmp_path):
     up.refuse_other_ways(Running(7, "machines", "instant", str(tmp_path)), None, tmp_path)
 
 
-def test_the_limit_of_workers():
-    assert up.MOST_WORKERS == MAX_WORKERS
-
-
 def test_variables_of_the_ccm_of_hollow_nodes(monkeypatch, site):
     monkeypatch.setenv("HCLOUD_TOKEN", "an older one")
     monkeypatch.setenv("LANG", "C")
@@ -164,13 +138,6 @@ def test_variables_of_the_ccm_of_hollow_nodes(monkeypatch, site):
     defaults = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]
     name = defaults["ccm-from-scratch:clusterName"]["default"]
     assert (variables["CCM_CLUSTER_ID"], variables["HCLOUD_NETWORK"]) == (name, name)
-
-
-def test_starting_twice_in_parallel(site):
-    with (site.state / "serve.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(SandboxError, match="is starting"):
-            serve.run(site, parse(["serve", "--backend", "records"])[1])
 
 
 def test_misuse_ends_with_2(capsys):

@@ -1,7 +1,6 @@
 """The essay's experiment: what is shown of two clusters, and that nothing is left of them."""
 
 import asyncio
-import io
 import os
 import signal
 import subprocess
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from pretended import script
-from rich.console import Console
 
-from sandbox.commands.compare import interruptible, table
+from sandbox.commands.compare import interruptible
 from sandbox.comparison import stage
 from sandbox.comparison.table import NOTHING, Seen, rows
 from sandbox.exit_codes import exit_code
@@ -67,13 +65,6 @@ def test_rows_of_a_comparison():
     assert found["load balancers"] == (NOTHING, "203.0.113.8")
     assert found["routes"] == (NOTHING, "10.244.0.0/24 via 10.0.0.2")
     assert found["a server deleted"] == ("its Node stays", "its Node is deleted after 5 s")
-
-
-def test_a_comparison_on_a_small_terminal():
-    printed = io.StringIO()
-    Console(file=printed, width=80).print(table(rows(WITHOUT, WITH)))
-    for value in ("ccm-from-scratch://4000001", "uninitialized:NoSchedule", "<pending> forever"):
-        assert value in printed.getvalue()
 
 
 def below(folder):

@@ -40,15 +40,6 @@ def test_messages_are_printed_unchanged(steps, screen, text):
     assert screen.getvalue().count(text) == 4
 
 
-def test_messages_on_a_terminal(clock):
-    screen = io.StringIO()
-    steps = Steps(Console(file=screen, force_terminal=True, width=60, no_color=True), clock)
-    with steps.step("2001:db8:0:a::1") as progress:
-        progress("2001:db8:0:b::1")
-    assert "🅰" not in screen.getvalue()
-    assert "2001:db8:0:a::1" in screen.getvalue()
-
-
 def test_ended_steps_are_marked(steps, screen, clock):
     with pytest.raises(OSError, match="full"), steps.step("build", "built"):
         raise OSError("full")

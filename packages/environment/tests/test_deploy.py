@@ -6,7 +6,7 @@ import pytest
 
 from sandbox import environment_lock
 from sandbox.commands.deploy import changes, in_turn, rolled_out, snapshot
-from sandbox.errors import EnvironmentBusy, SandboxError
+from sandbox.errors import EnvironmentBusy
 from sandbox.site import open_clone
 
 
@@ -68,11 +68,3 @@ def test_changes_while_another_command_runs(tmp_path):
     in_turn(roll_out, sleep, said.append)
     assert rolled_out == [3]
     assert said == ["• waiting for another command, which changes the environment"]
-
-
-def test_other_errors_are_not_retried():
-    def refused():
-        raise SandboxError("no environment")
-
-    with pytest.raises(SandboxError):
-        in_turn(refused, pytest.fail, pytest.fail)

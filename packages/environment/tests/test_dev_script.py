@@ -201,7 +201,6 @@ def test_installations_have_hashes():
 
 
 NOBODY = 65534
-NAMELESS = 54321  # a user without an entry in passwd
 
 
 @contextmanager
@@ -266,13 +265,3 @@ def test_an_unwritable_clone(clone, programs, part):
         where = root if part == "." else root / part
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(f"dev: {where} is not writable: ")
-
-
-@ROOT_ALONE
-def test_a_user_without_name_and_home(clone, programs):
-    with called_by(NAMELESS, clone, programs, lambda _root: None) as (root, done):
-        assert (done.returncode, done.stdout) == (1, "")
-        [line] = done.stderr.splitlines()
-        assert line.startswith("dev: HOME must be an absolute path, not '~")
-        kept = {".sandbox", *(path.name for path in clone.iterdir())}
-        assert {path.name for path in root.iterdir()} == kept

@@ -1,7 +1,6 @@
 """The documentation as a site."""
 
 import re
-import subprocess
 import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from sandbox.commands.docs import check_output
-from sandbox.documentation.build import REQUIREMENTS, build, environment_of, generator, settings
+from sandbox.documentation.build import build, generator, settings
 from sandbox.documentation.pages import gather, navigation, place
 from sandbox.errors import SandboxError
 from sandbox.site import open_clone
@@ -117,21 +116,6 @@ def test_other_folders_are_not_replaced(tmp_path):
     for folder in (tmp_path, tmp_path / "search.json"):
         with pytest.raises(SandboxError, match="isn't a site of ours"):
             check_output(folder)
-
-
-@pytest.fixture
-def root(tmp_path):
-    (tmp_path / "docs").mkdir()
-    (tmp_path / REQUIREMENTS).touch()
-    return tmp_path
-
-
-def test_a_generator_without_python_is_replaced(root):
-    environment = environment_of(root, root)
-    (environment / "bin").mkdir(parents=True)
-    (environment / "bin/python").symlink_to("/nowhere/python")
-    python = generator(root, root, pytest.fail)
-    assert subprocess.run([python, "-c", ""], check=False, timeout=60).returncode == 0
 
 
 def test_every_page_is_linked():

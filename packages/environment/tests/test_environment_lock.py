@@ -14,7 +14,6 @@ from pretended import script
 from ccm_pulumi.config.pools import MAX_WORKERS
 from hetzner_emulator.errors import EmulatorError
 from sandbox import conformance_lock, environment_lock, stack_settings, takeover
-from sandbox.commands import run
 from sandbox.dev import parse, perform
 from sandbox.environment import STACKS
 from sandbox.errors import EnvironmentBusy, SandboxError
@@ -140,18 +139,6 @@ def test_down_waits_for_commands_in_the_environment(root, clone, lock, request):
     ):
         typed(root, "down")
     assert not list(root.parent.glob("cache/*/sites.json"))
-
-
-def test_one_replacement_of_the_ccm_at_a_time(root):
-    site = open_site(root, {"XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]}, list, lambda _: True)
-    with (
-        takeover.alone(site),
-        pytest.raises(SandboxError, match="is already running"),
-        run._hollow_place(site),
-    ):
-        pass
-    with environment_lock.changing(site, "up"), pytest.raises(EnvironmentBusy), run._hollow_place(site):
-        pass
 
 
 KUBECTL = """

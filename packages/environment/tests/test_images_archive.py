@@ -174,22 +174,6 @@ def test_folders_and_pipes_are_refused(tmp_path):
             read(path)
 
 
-def test_an_index_that_contains_itself(file):
-    files = layout({archive.NAME: "app:1"})
-    entry, (image,) = {"mediaType": INDEX, "digest": "sha256:i"}, files["index.json"]["manifests"]
-    files["blobs/sha256/i"] = {"manifests": [entry, image]}
-    files["index.json"]["manifests"] = [image | entry]
-    assert read(file(files)).architectures == {"amd64"}
-
-
-def test_control_characters_of_an_archive_are_escaped(file):
-    files = layout({archive.NAME: "app:1"})
-    files["index.json"]["manifests"][0]["digest"] = "sha256:\x1b]0;x"
-    with pytest.raises(NotAnArchive) as caught:
-        read(file(files))
-    assert str(caught.value).endswith(r"blobs/sha256/\x1b]0;x is missing")
-
-
 KEYS = st.sampled_from(
     ["RepoTags", "Config", "architecture", "manifests", "annotations", archive.NAME, "digest", "config"]
 )

@@ -41,12 +41,6 @@ def test_an_image_that_kubernetes_or_docker_keeps_in_containerd_is_found(
     assert (tmp_path / "image").read_text().endswith(f" {name}\n")
 
 
-def test_containerds_namespace_variable_comes_first(on_path, tmp_path):
-    on_path("ctr", 'echo "$@"')
-    on_path("nerdctl", '[ "$1" = --namespace=moby ] && echo "$@"')
-    assert engines.save("app:1", tmp_path / "image") == "ctr"
-
-
 def test_an_image_that_no_engine_has(on_path, tmp_path):
     with pytest.raises(SandboxError, match=r"docker, podman, nerdctl, ctr"):
         engines.save("app:1", tmp_path / "image")

@@ -1,8 +1,6 @@
 """The sandbox's registry: the real program of Distribution behind a door of ours."""
 
 import asyncio
-import hashlib
-import io
 import os
 import socket
 import tempfile
@@ -13,11 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from pretended import script
-from yarl import URL
 
 from ccmfs_common.peers import user_of
-from hetzner_machines import processes
 from image import registry as pushing
 from image.layer import make_layer
 from image.oci import describe, index_of, write_layout
@@ -139,18 +134,6 @@ async def test_a_dead_registry_is_started_again(program, tmp_path, address):
         connection.connect(str(address))
 
 
-@pytest.mark.slow
-async def test_a_registry_without_socket_is_restarted(program, tmp_path, address):
-    """As a reset of the sandbox does."""
-    registry = Registry(program, tmp_path, address, {os.geteuid()})
-    async with served(registry) as (root, client):
-        await asyncio.to_thread(push, program, root, "app")
-        before = processes.identify(registry._process.pid)
-        address.unlink()
-        assert await is_there(client, f"{root}/v2/app/manifests/1")
-        assert not processes.alive(before)
-
-
 async def test_other_users_are_refused(tmp_path, address):
     registry = Registry(tmp_path / "none", tmp_path / "kept", address, {os.geteuid() + 1})
     async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
@@ -165,21 +148,6 @@ async def test_a_registry_that_does_not_start(tmp_path, address, program, said):
     async with served(registry) as (root, client), client.get(f"{root}/v2/") as answer:
         assert answer.status == 503
         assert said in (await answer.json())["errors"][0]["message"]
-
-
-@pytest.mark.slow
-async def test_a_registry_that_never_listens(tmp_path, address):
-    program = script(tmp_path / "slow", f"echo $$ >> {tmp_path}/started\nexec sleep 600")
-    start_seconds = 2.0  # it is to be over
-    slow = Registry(program, tmp_path / "kept", address, {os.geteuid()}, start_seconds=start_seconds)
-    async with served(slow) as (root, client):
-        for _ in range(2):
-            async with client.get(f"{root}/v2/") as answer:
-                assert answer.status == 503
-                assert "does not answer within 2 s" in await answer.text()
-    started = (tmp_path / "started").read_text().split()
-    assert len(started) == 2
-    assert [processes.identify(int(pid)) for pid in started] == [None, None]
 
 
 FAMILIES = pytest.mark.parametrize(
@@ -211,17 +179,6 @@ def test_the_user_of_a_closed_connection(family, host):
             assert user_of(peer, accepted.getsockname()) is None
 
 
-def test_the_user_of_a_half_closed_connection():
-    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
-        client.connect(listening.getsockname())
-        accepted, peer = listening.accept()
-        client.shutdown(socket.SHUT_WR)
-        with accepted:
-            accepted.settimeout(60)
-            assert accepted.recv(1) == b""
-            assert user_of(peer, accepted.getsockname()) == os.geteuid()
-
-
 IDLE_SECONDS = 5.0  # transfers that stand still are to be over, and the program answers before
 
 
@@ -240,30 +197,3 @@ async def test_a_stalled_upload_is_closed(program, tmp_path, address):
             assert answer.status == 502
             assert (await answer.json())["errors"][0]["code"] == "UNAVAILABLE"
         assert not await is_there(client, f"{root}/v2/app/manifests/1"), "it serves others"
-
-
-@pytest.mark.slow
-async def test_a_stalled_download_is_closed(program, tmp_path, address):
-    registry = Registry(program, tmp_path, address, {os.geteuid()}, idle_seconds=IDLE_SECONDS)
-    content = os.urandom(16 * 1024 * 1024)  # more than the kernel keeps for a connection
-    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-    given_up = asyncio.Event()
-
-    @web.middleware
-    async def noted(request, handler):
-        try:
-            return await handler(request)
-        finally:
-            if request.method == "GET":
-                given_up.set()
-
-    async with served(registry, noted) as (root, client), asyncio.timeout(60):
-        async with client.post(f"{root}/v2/app/blobs/uploads/") as answer:
-            place = URL(root).join(URL(answer.headers["Location"])).update_query(digest=digest)
-        async with client.put(place, data=io.BytesIO(content)) as answer:
-            assert answer.status == 201
-        async with client.get(f"{root}/v2/app/blobs/{digest}") as answer:
-            assert answer.content_length == len(content)
-            await given_up.wait()
-            with pytest.raises(aiohttp.ClientPayloadError):
-                await answer.read()

@@ -11,7 +11,7 @@ from pretended import script
 
 from hetzner_machines.airgap import FOLDER, Airgap
 from hetzner_machines.disk import DATA
-from sandbox.commands.load import checked, place, refuse_failed, replaces
+from sandbox.commands.load import checked, place, refuse_failed
 from sandbox.errors import SandboxError
 from sandbox.images import send
 from sandbox.images.archive import Contents, NotAnArchive
@@ -178,11 +178,6 @@ def test_a_machine_whose_disk_is_being_created(tmp_path):
     thread.join(60)
     assert found == [disk]
     assert [path.read_bytes() for path in (disk / FOLDER).iterdir()] == [b"one"]
-
-
-def test_an_archive_damaged_by_a_machine(tmp_path):
-    (tmp_path / "loaded-000001.tar").write_bytes(b"what root wrote")
-    assert replaces(Contents(("app:1",), frozenset()), tmp_path / "loaded-000001.tar", tmp_path)
 
 
 def test_a_machine_without_the_image_is_named():

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from pretended import script
 
@@ -51,17 +50,6 @@ async def test_hollow_nodes_register_like_a_kubelet_with_an_external_cloud(
     assert {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"] == "True"
     assert "providerID" not in node["spec"]
     assert lease["spec"]["holderIdentity"] == "a"
-
-
-async def test_permissions_of_a_hollow_node(kubernetes: Toolchain, tmp_path: Path) -> None:
-    async with (
-        ControlPlane(kubernetes, tmp_path) as cluster,
-        HollowNodes(cluster.url, tmp_path / "tls") as nodes,
-    ):
-        await nodes.power_on(HollowNode("a"))
-        stranger = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
-        with pytest.raises(aiohttp.ClientResponseError, match="403"):
-            await nodes._send("POST", "b", "/api/v1/nodes", stranger, accepted=set())
 
 
 async def test_data_survives_a_restart(

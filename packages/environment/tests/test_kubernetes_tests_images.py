@@ -76,18 +76,3 @@ def test_an_archive_of_images(tmp_path, programs):
     with tarfile.open(again) as tar:
         index = json.load(tar.extractfile("index.json"))
     assert len({entry["digest"] for entry in index["manifests"]}) == 1
-
-
-def test_the_registry_in_an_image(tmp_path, programs):
-    builder = images._Builder(tmp_path, programs, of_machine("x86_64"), lambda _: None)
-    served = builder._served
-
-    def stored(kind, digest):
-        hexadecimal = digest.removeprefix("sha256:")
-        return served[f"{recipe.REGISTRY}/{kind}/sha256/{hexadecimal[:2]}/{hexadecimal}/data"].content
-
-    tag = served[f"{recipe.REGISTRY}/manifests/testing"].content.decode().strip()
-    (entry,) = json.loads(stored("manifests", tag))["manifests"]
-    manifest = json.loads(stored("manifests", entry["digest"]))
-    for blob in (manifest["config"], *manifest["layers"]):
-        assert len(stored("blobs", blob["digest"])) == blob["size"]

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.kubernetes_tests.report import Result, Tally, failures, reasons, table
+from sandbox.kubernetes_tests.report import Result, Tally, failures, table
 
 STATES = ("passed", "skipped", "failed", "timedout", "panicked", "interrupted")
 
@@ -54,15 +54,6 @@ def test_rows_of_groups():
     )
     many = [result("x", group=f"[sig-{n % 2}] {n}") for n in range(30)]
     assert [row.split()[0] for row in table(many).splitlines()[1:]] == ["[sig-0]", "[sig-1]", "all"]
-
-
-def test_reasons_of_skipped_tests():
-    results = [
-        result("b", "skipped", message="no UDP"),
-        result("a", "skipped", message="no UDP"),
-        result("c"),
-    ]
-    assert [*reasons(results)] == ["no UDP", "  a", "  b"]
 
 
 def test_failures_show_the_first_lines():

@@ -50,11 +50,6 @@ def test_results_are_read_during_a_run(tmp_path, lock):
     assert json.loads((tmp_path / "limits.json").read_text()) == LIMITS
 
 
-def test_results_of_earlier_runs_are_ignored(tmp_path, lock):
-    (tmp_path / EVENTS).write_text(json.dumps({"name": "old", "state": "failed"}) + "\n")
-    assert execute(wanted(tmp_path, "exit 0"), lambda _: None, lambda _: None, lock)[1].results == []
-
-
 def test_an_interrupt_lets_the_tests_clean_up(tmp_path, lock):
     script = f"""
         trap 'touch {tmp_path}/cleaned; exit 1' INT

@@ -13,10 +13,7 @@ NODE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("width", "gone"),
-    [(None, 0), (128, 0), (120, 1), (100, 3), (80, 4)],
-)
+@pytest.mark.parametrize(("width", "gone"), [(None, 0), (128, 0), (120, 1), (100, 3), (80, 4)])
 def test_columns_that_do_not_fit(width, gone):
     table = fitted([HEADER, NODE], width, EXPENDABLE)
     assert set(HEADER) - set(table[0]) == set(EXPENDABLE[:gone])

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from hetzner_emulator.address import Address
-from hetzner_emulator.testing.cloud import running
 from sandbox.api import Api
 from sandbox.commands import faults
 from sandbox.dev import parse, place
@@ -90,15 +88,6 @@ def test_removing_a_missing_rule(tmp_path, monkeypatch):
         with pytest.raises(SandboxError, match="7, 8"):
             faults.run(site, parse(["faults", "remove", "7", "1", "8"])[1])
         assert [each["id"] for each in Api(site.address).admin("GET", "/faults")["faults"]] == [1]
-
-
-@pytest.mark.slow
-def test_addresses_of_serve():
-    with running() as cloud:
-        address = Address(int(cloud.endpoint.split(":")[2].split("/")[0]), cloud.token)
-        for number in range(300):
-            body = {"name": f"ip-{number}", "type": "ipv4", "location": "fsn1"}
-            Api(address).call("POST", "/primary_ips", body)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from sandbox.commands.serve import NOT_HERE
 from sandbox.commands.up import tell_what_refuses
 from sandbox.console import Steps
 
@@ -17,8 +16,3 @@ def test_the_hosts_firewall_is_named_with_a_remedy(site, chains):
     said = screen.getvalue()
     assert ("ip filter FORWARD" in said) is bool(chains)
     assert (f"iptables -I FORWARD -i cfs{site.id} -j ACCEPT" in said) is bool(chains)
-
-
-def test_reasons_fit_into_a_status_line():
-    assert NOT_HERE.isascii()
-    assert NOT_HERE.isprintable()

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from k3s_standin.balancer import ENDPOINTS as PATH
 from k3s_standin.balancer import Balancer, ordered, remembered, servers_of
 
-ENDPOINTS = {
-    "subsets": [{"addresses": [{"ip": "10.0.0.3"}, {"ip": "10.0.0.2"}], "ports": [{"port": 6443}]}],
-}
+ENDPOINTS = {"subsets": [{"addresses": [{"ip": "10.0.0.3"}, {"ip": "10.0.0.2"}], "ports": [{"port": 6443}]}]}
 OTHER = "/api/v1/namespaces/default/services/other"
 SERVICE = {
     "apiVersion": "v1",
@@ -136,13 +134,3 @@ async def test_servers_follow_the_cluster(shared_plane, tmp_path, stack):
         await asyncio.to_thread(api.apply, f"{PATH}/{name}", endpoints(name, ip))
         if name == "kubernetes":
             await until(lambda ip=ip: balancer.servers == [f"https://{ip}:6443"])
-
-
-async def test_without_a_server_clients_are_disconnected(tmp_path, stack):
-    server, url = await Echo(b"a").start(stack)
-    server.close()
-    balancer = Balancer(url, 0, tmp_path / "servers.json")
-    await balancer.start()
-    stack.push_async_callback(balancer.stop)
-    reader, _ = await connect(balancer, stack)
-    assert await reader.read() == b""

@@ -10,9 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
-from k3s_standin import cli, kubeconfig, log, paths, runtime
+from k3s_standin import cli, log, paths, runtime
 from k3s_standin.children import SLACK_NANOSECONDS, Children
 from k3s_standin.errors import ChildEndedError
 
@@ -52,10 +51,7 @@ def test_version_help_and_generated_tokens_need_no_cluster(capsys):
     ("argv", "text"),
     [
         (["k3s", "nonsense"], "unknown command 'nonsense'"),
-        (
-            ["k3s", "etcd-snapshot", "save", "x"],
-            "this command does not take any arguments",
-        ),
+        (["k3s", "etcd-snapshot", "save", "x"], "this command does not take any arguments"),
         (["/usr/local/bin/crictl", "ps"], "`k3s crictl` is not in the stand-in"),
         (["k3s", "token", "list"], "the stand-in has `create` and `generate`"),
         (["k3s", "server"], "only runs on a machine of the sandbox"),
@@ -87,24 +83,6 @@ def test_systemd_is_notified(monkeypatch, tmp_path):
         assert systemd.recv(100) == b"READY=1"
     monkeypatch.delenv("NOTIFY_SOCKET")
     log.notify("READY=1")
-
-
-def test_a_line_of_the_log_stays_one_line(capsys):
-    log.warning('two\nlines "quoted"')
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1
-    assert r'level=warning msg="two\nlines \"quoted\""' in line
-
-
-def test_a_kubeconfig_has_one_cluster_user_and_context_named_default(tmp_path):
-    for name in ("ca", "crt", "key"):
-        (tmp_path / name).write_text(name)
-    text = kubeconfig.embedded("https://127.0.0.1:6443", tmp_path / "ca", tmp_path / "crt", tmp_path / "key")
-    config = yaml.safe_load(text)
-    assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:6443"
-    assert {config[kind][0]["name"] for kind in ("clusters", "users", "contexts")} == {"default"}
-    assert config["current-context"] == "default"
-    assert "key" not in text.replace("client-key-data", "")
 
 
 async def test_children_end_together(programs_folder, tmp_path, monkeypatch):

@@ -266,11 +266,3 @@ async def test_a_disconnecting_node_is_one_log_line(cluster, sent, said, capfd):
                 await asyncio.sleep(0.05)
                 printed += capfd.readouterr().err
     assert "Traceback" not in printed
-
-
-async def test_a_node_waits_for_a_missing_server(tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]  # bound, but not listening
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(joiner(port, tmp_path, "a").join(), 0.5)  # it tries for ever

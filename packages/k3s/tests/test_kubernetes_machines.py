@@ -9,11 +9,7 @@ import pytest
 import pytest_asyncio
 from machines_lab import CommandFailedError, archive_of, kubectl, started_lab
 
-pytestmark = [
-    pytest.mark.machines,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
 WEB = {
     "apiVersion": "apps/v1",

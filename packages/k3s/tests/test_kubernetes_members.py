@@ -7,11 +7,7 @@ import pytest
 import pytest_asyncio
 from machines_lab import NODE, CommandFailedError, started_lab
 
-pytestmark = [
-    pytest.mark.machines,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
 FIRST, SECOND = "https://10.0.0.2:6443", "https://10.0.0.3:6443"
 TLS = "/var/lib/rancher/k3s/server/tls"

@@ -12,16 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from k3s_standin import (
-    capacity,
-    configfile,
-    encryption,
-    network,
-    node_controller,
-    nodeconfig,
-    paths,
-    runtime,
-)
+from k3s_standin import capacity, configfile, encryption, network, node_controller, nodeconfig, paths, runtime
 from k3s_standin.capacity import Capacity
 from k3s_standin.children import child_environment
 from k3s_standin.control_plane import ControlPlane, EtcdMember, commands, nth_address
@@ -92,11 +83,6 @@ def test_flags_of_the_user_win():
     changed = commands(control_plane(extra={"etcd": {"log-level": "debug"}, "kube-apiserver": {"v": "4"}}))
     assert flags(changed["etcd"])["log-level"] == "debug"
     assert flags(changed["kube-apiserver"])["v"] == "4"
-
-
-def test_components_start_in_the_order_in_which_they_need_each_other():
-    names = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
-    assert list(commands(control_plane())) == names
 
 
 def test_pods_reach_the_api_server_by_the_first_address_of_the_service_range():
@@ -177,12 +163,6 @@ def test_the_pod_network_keeps_the_address_of_a_pod_inside_the_cluster():
 def test_the_environment_of_components(component, ours, cores, wanted):
     ours = {"PATH": "/bin", "K3S_TOKEN": "secret", "NOTIFY_SOCKET": "/run/systemd/notify", **ours}
     assert child_environment(component, ours, cores) == {"PATH": "/bin", "GOMAXPROCS": wanted}
-
-
-def test_drop_in_files_of_the_user_are_read_by_containerd():
-    assert "imports = ['/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.d/*.toml']" in (
-        runtime.containerd_config()
-    )
 
 
 def test_importing_images(monkeypatch, tmp_path, capsys):

@@ -4,11 +4,7 @@ import pytest
 import pytest_asyncio
 from machines_lab import CommandFailedError, started_lab
 
-pytestmark = [
-    pytest.mark.machines,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
 FOLDER = "/var/lib/rancher/k3s/server"
 RESET = "k3s server --cluster-reset --cluster-reset-restore-path=/root/taken --secrets-encryption"

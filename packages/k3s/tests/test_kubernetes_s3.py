@@ -104,10 +104,7 @@ def test_snapshots_are_pruned_by_name(tmp_path):
     ("request_", "says"),
     [
         ({"operation": "delete", "name": ["../etcd/name"]}, "path traversal not allowed"),
-        (
-            {"operation": "save", "name": ["x"], "dir": "/missing"},
-            "stat /missing: no such file",
-        ),
+        ({"operation": "save", "name": ["x"], "dir": "/missing"}, "stat /missing: no such file"),
     ],
 )
 def test_places_that_are_refused(tmp_path, request_, says):

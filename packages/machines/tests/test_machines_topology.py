@@ -204,11 +204,7 @@ def test_reasons_why_a_host_has_no_ipv6(tmp_path, switched_off, reason):
 
 @pytest.mark.parametrize(
     ("ipv4", "ipv6", "public", "asks"),
-    [
-        (None, None, False, True),
-        (None, "2001:db8::/64", True, True),
-        ("203.0.113.9", None, True, False),
-    ],
+    [(None, None, False, True), (None, "2001:db8::/64", True, True), ("203.0.113.9", None, True, False)],
 )
 def test_machines_without_public_ipv4_use_metadata_of_their_networks(ipv4, ipv6, public, asks):
     machine = MachineSpec(1, "m", ipv4, ipv6, 1, 1.0, ())

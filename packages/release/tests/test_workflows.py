@@ -24,10 +24,7 @@ TAR = (
     r" -C ~/\.cache( ccm-from-scratch)?"
 )
 COMMAND = r"setup|test( all| --every| --kubernetes 1\.\d+)|release( --check)? --tag \"\$GITHUB_REF_NAME\""
-RUN = (
-    rf"sudo --preserve-env=HOME(,CCMFS_ARTEFACTS)? \./dev ({COMMAND})",
-    rf"(mkdir -p ~/\.cache && )?{TAR}",
-)
+RUN = (rf"sudo --preserve-env=HOME(,CCMFS_ARTEFACTS)? \./dev ({COMMAND})", rf"(mkdir -p ~/\.cache && )?{TAR}")
 """The capability that ping has in Debian, as the kernel keeps it with a file."""
 
 each = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
