@@ -43,11 +43,7 @@ def cases(cloud: Cloud, ids: list[int]) -> dict[str, list[Request]]:
 
 
 async def ask(cloud: Cloud, requests: list[Request], clients: int, total: int) -> tuple[float, float]:
-    """Answers by second of wall-clock time, and by second of the emulator's CPU time.
-
-    Raises:
-        aiohttp.ClientResponseError: An answer is an error.
-    """
+    """Answers by second of wall-clock time, and by second of the emulator's CPU time."""
     every = itertools.islice(itertools.cycle(requests), total)
     cpu, begin = cpu_seconds(cloud.pid), time.perf_counter()
 

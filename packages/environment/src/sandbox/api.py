@@ -23,11 +23,7 @@ class Api:
         self._address = address
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        """Send a request and return the answer's JSON.
-
-        Raises:
-            CloudError: The API refuses it, or gives no answer that can be read.
-        """
+        """Send a request and return the answer's JSON."""
         try:
             return self._send(method, self._address.endpoint + path, body)
         except urllib.error.HTTPError as error:
@@ -38,11 +34,7 @@ class Api:
         raise CloudError(f"{method} {path}", what)
 
     def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        """Send an admin call and return the answer's JSON.
-
-        Raises:
-            OSError: The sandbox doesn't answer.
-        """
+        """Send an admin call and return the answer's JSON."""
         try:
             return self._send(method, f"http://127.0.0.1:{self._address.port}/_sandbox{path}", body)
         except urllib.error.HTTPError as error:

@@ -99,11 +99,7 @@ def _builds(cache: Path, kind: str) -> list[str]:
 
 
 def decide(wanted: str, host: Host) -> Choice:
-    """Which kind of servers there will be, and which packages come first.
-
-    Raises:
-        MissingRequirement: What was asked for can't be here, or nothing can; says what to do.
-    """
+    """Which kind of servers there will be, and which packages come first."""
     if host.system != "Linux":
         raise MissingRequirement(_LINUX_ELSEWHERE.format(system=_name(host.system)))
     reason = _against_machines(host)

@@ -30,11 +30,7 @@ def changing(clone: Clone, name: str) -> Iterator[None]:
 
 @contextmanager
 def needing(clone: Clone, name: str) -> Iterator[None]:
-    """Need the environment as it is, beside others that do.
-
-    Raises:
-        EnvironmentBusy: Another command changes it.
-    """
+    """Need the environment as it is, beside others that do."""
     with _locked(clone, name, fcntl.LOCK_SH):
         yield
 

@@ -32,11 +32,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def build(source: Source, cache: Path, platforms: Sequence[Platform]) -> list[Image]:
-    """Return the images of a tree, from the cache or newly built.
-
-    Raises:
-        ImageError: A package can't be had, or a step failed.
-    """
+    """Return the images of a tree, from the cache or newly built."""
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "build.lock"):
         builder = _Builder(source, cache)

@@ -35,11 +35,7 @@ class Compiler:
     command: tuple[str, ...]  # interpreter, without its arguments
 
     def compiled(self, tree: Tree) -> dict[str, Entry]:
-        """The compiled files of a tree's Python files; the paths, from the image's root, get into tracebacks.
-
-        Raises:
-            ToolError: The interpreter did not start, or failed.
-        """
+        """Compile a tree's Python files; tracebacks show their paths from the image's root."""
         sources = {
             path: entry for path, entry in tree.items() if isinstance(entry, File) and path.endswith(".py")
         }

@@ -46,13 +46,7 @@ def unpack(content: bytes) -> Package:
 def assemble(
     packages: Iterable[Package], is_kept: Callable[[str], bool] = recipe.is_kept, own: Tree = _OWN
 ) -> dict[str, Entry]:
-    """The file system of an image's lowest layer; by default of the CCM's image.
-
-    Args:
-        packages: Debian packages in the image.
-        is_kept: Whether the image needs a package's file, by path.
-        own: Further files.
-    """
+    """The file system of an image's lowest layer; by default of the CCM's image."""
     everything: dict[str, Entry] = {}
     status: dict[str, Entry] = {}
     for package in packages:

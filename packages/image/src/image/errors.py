@@ -1,4 +1,7 @@
-"""Errors of the image. Each text is a complete message for the user."""
+"""Errors of the image. Each text is a complete message for the user.
+
+Most functions of this package may raise ImageError. Docstrings name only the errors that callers distinguish.
+"""
 
 
 class ImageError(Exception):

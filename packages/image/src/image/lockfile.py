@@ -36,11 +36,7 @@ class Lock:
         return tuple(pin for pin in self.pins if pin.architecture == platform.name)
 
     def version_of(self, name: str, platform: Platform) -> str:
-        """Debian's version of a package.
-
-        Raises:
-            LockFileError: It is not pinned.
-        """
+        """Debian's version of a package."""
         for pin in self.of(platform):
             if pin.name == name:
                 return pin.version
@@ -48,11 +44,7 @@ class Lock:
 
 
 def read(path: Path = PATH) -> Lock:
-    """Reads the lock file.
-
-    Raises:
-        LockFileError: It is missing, or not what ``write`` writes.
-    """
+    """Reads the lock file."""
     try:
         content: Any = json.loads(path.read_text())
         return Lock(content["suite"], tuple(sorted(Pin(**pin) for pin in content["packages"])))

@@ -72,13 +72,7 @@ class Mirror:
         return None
 
     def package(self, pin: Pin) -> bytes:
-        """A pinned package, from the cache or fetched and compared with its hash.
-
-        Raises:
-            PackageGoneError: No archive has it.
-            ContentError: It is not what was pinned.
-            MirrorError: No archive answered.
-        """
+        """A pinned package, from the cache or fetched and compared with its hash."""
         cached = self.cache / pin.sha256
         if cached.is_file():
             content = cached.read_bytes()
@@ -115,11 +109,7 @@ def open_mirror(
     environment: Mapping[str, str] = os.environ,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Mirror:
-    """The mirror of this machine: CCMFS_DEBIAN_MIRROR or those of apt. ``cache`` is for packages.
-
-    Raises:
-        MirrorError: None is configured.
-    """
+    """The mirror of this machine: CCMFS_DEBIAN_MIRROR or those of apt. ``cache`` is for packages."""
     named = environment.get(VARIABLE, "").rstrip("/")
     roots = (named, named + SECURITY) if named else tuple(dict.fromkeys(_roots_of_apt()))
     if not roots:

@@ -149,11 +149,7 @@ def write_layout(named: Mapping[str, Blob], below: Iterable[Blob], target: IO[by
 
 
 def read_layout(source: IO[bytes]) -> dict[str, Image]:
-    """Read the images of an archive that :func:`write_layout` made of manifests, by full name.
-
-    Raises:
-        LayoutError: It is another archive, or a blob has another digest.
-    """
+    """Read the images of an archive that :func:`write_layout` made of manifests, by full name."""
     try:
         with tarfile.open(fileobj=source, mode="r:") as tar:
             files = {member.name: _content(tar, member) for member in tar}

@@ -42,11 +42,7 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Reads ``REGISTRY/NAME:TAG``.
-
-    Raises:
-        RegistryError: It is something else.
-    """
+    """Reads ``REGISTRY/NAME:TAG``."""
     found = _TARGET.fullmatch(text)
     if not found or not re.search(r"[.:]|^localhost$", found["registry"]):
         raise RegistryError(

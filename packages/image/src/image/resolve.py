@@ -50,11 +50,7 @@ class Index:
 
 
 def indexes(mirror: Mirror, verify: Verify, now: datetime) -> dict[Platform, Index]:
-    """Debian's present package lists, by platform.
-
-    Raises:
-        ImageError: A list can't be had, has no valid signature, or is not valid at ``now``.
-    """
+    """Debian's present package lists, by platform."""
     suites = [*_suites(mirror, verify, now)]
     return {
         platform: read_index(text for suite in suites for text in _lists(mirror, *suite, platform))
@@ -65,11 +61,7 @@ def indexes(mirror: Mirror, verify: Verify, now: datetime) -> dict[Platform, Ind
 def newest_pins(
     debian: Mapping[Platform, Index], roots: Collection[str], left_out: Collection[str]
 ) -> list[Pin]:
-    """The newest versions of an image's packages (``roots`` and their dependencies), of all platforms.
-
-    Raises:
-        LockFileError: Debian lacks a package.
-    """
+    """The newest versions of an image's packages (``roots`` and their dependencies), of all platforms."""
     return [
         _pin(package, platform)
         for platform, index in debian.items()
@@ -78,11 +70,7 @@ def newest_pins(
 
 
 def closure(index: Index, roots: Iterable[str], left_out: Collection[str]) -> dict[str, Packages]:
-    """Packages and their dependencies, except those that are left out; of alternatives the first.
-
-    Raises:
-        LockFileError: A package doesn't exist.
-    """
+    """Packages and their dependencies, except those that are left out; of alternatives the first."""
     chosen: dict[str, Packages] = {}
     waiting = [*roots]
     while waiting:
@@ -118,11 +106,7 @@ def gone_back(before: Lock, after: Iterable[Pin]) -> list[Pin]:
 
 
 def gpgv() -> Verify:
-    """Verifies with Debian's own keyring, by GnuPG.
-
-    Raises:
-        ToolError: Either is missing.
-    """
+    """Verifies with Debian's own keyring, by GnuPG."""
     program = shutil.which("gpgv")
     keyring = next((path for path in KEYRINGS if path.is_file()), None)
     if program is None or keyring is None:

@@ -25,15 +25,7 @@ _NAMESPACE = uuid.UUID("5f6d4f0c-3d1c-5c3e-9d0b-7a0c1c1f6f0e")
 def document(
     project: tuple[str, str], platform: Platform, pins: Iterable[Pin], site: Tree, epoch: int
 ) -> bytes:
-    """The document of one platform's image; the same content gives the same bytes.
-
-    Args:
-        project: Our name and version.
-        platform: Of the image.
-        pins: Debian packages in it.
-        site: The Python packages in it, by path below their folder.
-        epoch: Time of creation, in seconds since 1970.
-    """
+    """The document of one platform's image; the same content gives the same bytes."""
     name, version = project
     components = [*map(_debian, pins), *_python(site)]
     content = {

@@ -57,11 +57,7 @@ class Source:
 
     @property
     def python(self) -> str:
-        """Debian's version of Python, the same for all platforms: one compiles for all.
-
-        Raises:
-            LockFileError: They differ, or none is pinned.
-        """
+        """Debian's version of Python, the same for all platforms: one compiles for all."""
         versions = {
             self.lock.version_of(f"python{recipe.PYTHON}-minimal", platform) for platform in PLATFORMS
         }
@@ -102,13 +98,7 @@ class Source:
 
 
 def read_source(root: Path = ROOT, environment: Mapping[str, str] = os.environ) -> Source:
-    """Read a clone; SOURCE_DATE_EPOCH sets the image's time.
-
-    Raises:
-        LockFileError: The list of Debian packages can't be read.
-        VariableError: SOURCE_DATE_EPOCH isn't a time.
-        VersionError: The tree has no version.
-    """
+    """Read a clone; SOURCE_DATE_EPOCH sets the image's time."""
     package = root / _PACKAGE.relative_to(ROOT)
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     version = project_version(root)
@@ -132,11 +122,7 @@ def package_files(package: Path) -> dict[str, Entry]:
 
 
 def project_version(root: Path) -> str:
-    """The version of a tree, from the one file that has it.
-
-    Raises:
-        VersionError: The file doesn't have it.
-    """
+    """The version of a tree, from the one file that has it."""
     path = root / "ccm" / "version.py"
     found = re.search(r'^VERSION = "([^"]+)"$', path.read_text(), re.MULTILINE)
     if found is None:

@@ -70,11 +70,7 @@ def key() -> str:
 
 
 def write(mirror: Mirror, platform: Platform, target: IO[bytes]) -> None:
-    """Make the image and write it as an OCI layout in a tar.
-
-    Raises:
-        ImageError: A package can't be had.
-    """
+    """Make the image and write it as an OCI layout in a tar."""
     contents = mirror.packages(lockfile.read(LOCK).of(platform))
     tree = debian.assemble(map(debian.unpack, contents), is_kept, _own())
     image = describe(platform, [make_layer(tree, EPOCH)], _SETTINGS, {}, EPOCH)

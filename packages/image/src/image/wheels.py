@@ -14,11 +14,7 @@ _SECONDS = 600.0
 
 
 def install(requirements: bytes, platform: Platform) -> dict[str, Entry]:
-    """What the image needs of the pinned dependencies, by path below their folder.
-
-    Raises:
-        ToolError: A package can't be had, has no wheel for this platform, or has another hash.
-    """
+    """What the image needs of the pinned dependencies, by path below their folder."""
     with tempfile.TemporaryDirectory() as place:
         lock, folder = Path(place) / "requirements.txt", Path(place) / "site"
         lock.write_bytes(requirements)

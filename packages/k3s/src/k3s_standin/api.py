@@ -50,11 +50,7 @@ def decoded(text: bytes) -> Any:
 
 
 class ApiClient:
-    """Requests with a client certificate; a new connection for each, so it may be used from any thread.
-
-    Attributes:
-        headers: Sent with each request, such as those of impersonation.
-    """
+    """Requests with a client certificate; a new connection for each, so it may be used from any thread."""
 
     def __init__(
         self, url: str, authority: Path, certificate: Path, key: Path, seconds: float = TIMEOUT_SECONDS
@@ -69,11 +65,7 @@ class ApiClient:
     def request(
         self, method: str, path: str, body: Any = None, content_type: str = "application/json"
     ) -> Any:
-        """Send a request and decode the response.
-
-        Raises:
-            ApiError: An error status, no response, or one that can't be decoded.
-        """
+        """Send a request and decode the response."""
         status, content = self._send(method, path, body, content_type, self._seconds)
         if status >= 400:
             raise ApiError(status, f"{method} {path}: {status} {content[:300].decode(errors='replace')}")
@@ -126,11 +118,7 @@ class ApiClient:
         return self._lines("GET", f"{path}?{query}", None, WATCH_SECONDS + TIMEOUT_SECONDS)
 
     def stream(self, method: str, path: str, body: Any) -> Iterator[Any]:
-        """The objects of a response that has one per line.
-
-        Raises:
-            ApiError: An error status, or no response.
-        """
+        """The objects of a response that has one per line."""
         return self._lines(method, path, body, STREAM_SECONDS)
 
     def _lines(self, method: str, path: str, body: Any, timeout: float) -> Iterator[Any]:

@@ -53,11 +53,7 @@ def pack(wanted: ControlPlane) -> bytes:
 
 
 def unpack(wanted: ControlPlane, content: bytes) -> None:
-    """Write the files; certificates that other authorities signed are made again.
-
-    Raises:
-        K3sError: A file is missing.
-    """
+    """Write the files; certificates that other authorities signed are made again."""
     given, shared = json.loads(content), files(wanted)
     if missing := [name for name in shared if name not in given]:
         raise K3sError(f"the server to join has no {', '.join(missing)}")
@@ -72,11 +68,7 @@ def unpack(wanted: ControlPlane, content: bytes) -> None:
 
 
 def fetch(wanted: ControlPlane, supervisor: Supervisor, critical: Mapping[str, str]) -> None:
-    """Get the files from a server of the cluster to join.
-
-    Raises:
-        K3sError: It refuses, does not answer, has no etcd to join, or has other values of critical flags.
-    """
+    """Get the files from a server of the cluster to join."""
     authority = wanted.pki.folder / "joined-ca.crt"
     write_secret(authority, supervisor.authority().decode(), 0o644)
     try:
@@ -105,21 +97,13 @@ def key_of(password: str) -> str:
 
 
 def keep(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
-    """Put the files into etcd, unless they exist.
-
-    Raises:
-        K3sError: They exist, for another token.
-    """
+    """Put the files into etcd, unless they exist."""
     if _stored(etcd, password) is None:
         etcd.put(key_of(password), _sealed(pack(wanted), password))
 
 
 def recover(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
-    """Write the files that are in etcd.
-
-    Raises:
-        K3sError: They exist for another token, or not at all.
-    """
+    """Write the files that are in etcd."""
     found = _stored(etcd, password)
     if found is None:
         raise K3sError(

@@ -20,12 +20,7 @@ _WITH_KEY = ("-newkey", "ec", *_CURVE, "-nodes")
 
 
 class CertificateError(Exception):
-    """Openssl refused.
-
-    Attributes:
-        what: The certificate or request.
-        reason: What openssl printed.
-    """
+    """Openssl refused."""
 
     def __init__(self, what: str, reason: str) -> None:
         self.what = what
@@ -84,11 +79,7 @@ def new_request(common_name: str, organization: str, key: Path) -> str:
 
 
 def request_subject(request: str) -> str:
-    """The subject of a request with a valid signature, as RFC 2253 text such as ``CN=a,O=b``.
-
-    Raises:
-        CertificateError: It isn't a request, or its signature is invalid.
-    """
+    """The subject of a request with a valid signature, as RFC 2253 text such as ``CN=a,O=b``."""
     text = _openssl("request", "req", "-noout", "-verify", "-subject", "-nameopt", "RFC2253", stdin=request)
     # OpenSSL 3.5 reports the signature in the same text. Line ends in a subject are escaped.
     found = [line.removeprefix("subject=") for line in text.splitlines() if line.startswith("subject=")]
@@ -156,16 +147,7 @@ class Authority:
         write_secret(description, text)
 
     def sign(self, request: str, *, server: Sequence[str] = (), client: bool = True) -> str:
-        """Sign a request (PEM) whose subject the caller has checked.
-
-        Args:
-            request: PEM text.
-            server: Names and addresses of a server's certificate.
-            client: Whether it will identify a client.
-
-        Raises:
-            CertificateError: openssl refused.
-        """
+        """Sign a request (PEM) whose subject the caller has checked."""
         return _openssl(
             "request", "req", "-x509", "-in", "/dev/stdin", "-CA", str(self.certificate),
             "-CAkey", str(self.key),

@@ -22,11 +22,7 @@ def words_of(argv: Sequence[str]) -> list[str]:
 
 
 def become(words: Sequence[str]) -> None:
-    """Become ``kubectl`` or ``ctr``; returns for other commands.
-
-    Raises:
-        UsageError: This isn't a machine of the sandbox.
-    """
+    """Become ``kubectl`` or ``ctr``; returns for other commands."""
     command = words[0] if words else ""
     if command == "kubectl":
         os.environ.setdefault("KUBECONFIG", str(paths.KUBECONFIG))

@@ -65,11 +65,7 @@ def _as_list(value: Value) -> list[str]:
 
 
 def parse(text: str) -> dict[str, Value]:
-    """Read one file's text.
-
-    Raises:
-        UsageError: The text isn't YAML, or has more than flags with their values; the message names the line.
-    """
+    """Read one file's text."""
     try:
         loader = Loader(text)
         root = loader.get_single_node()

@@ -1,4 +1,7 @@
-"""Errors of the stand-in. The journal shows their messages."""
+"""Errors of the stand-in. The journal shows their messages.
+
+Most functions of this package may raise K3sError. Docstrings name only the errors that callers distinguish.
+"""
 
 
 class K3sError(Exception):

@@ -75,11 +75,7 @@ class Joining:
 
 
 def plan_join(members: Sequence[Member], name: str, peer: str) -> Joining:
-    """How a server joins these members.
-
-    Raises:
-        MembershipError: Another member belongs to a node of the same name.
-    """
+    """How a server joins these members."""
     known: list[str] = []
     add = True
     for member in members:

@@ -37,19 +37,7 @@ def node_annotations(node: NodeOptions) -> Mapping[str, str]:
 async def start_node(
     children: Children, node: NodeOptions, server: str, token: Token, balancer: Balancer | None = None
 ) -> Joined:
-    """Join and start the components; the Node is registered a second later.
-
-    Args:
-        children: Runs containerd, kubelet and kube-proxy.
-        node: The flags.
-        server: URL of the API server.
-        token: The secret to join with.
-        balancer: For the components' connections to API servers; None: they use ``server`` only.
-
-    Raises:
-        K3sError: A component failed.
-        UsageError: The node's addresses don't have the cluster's families.
-    """
+    """Join and start the components; the Node is registered a second later."""
     others = [url for url in balancer.servers if url != server] if balancer else []
     addresses = node.node_ips + node.external_ips
     joiner = Joiner(server, token, node.node_name, addresses, others=others)

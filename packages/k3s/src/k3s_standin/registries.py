@@ -46,11 +46,7 @@ NONE = Registries({}, {}, {}, frozenset())
 
 
 def load(path: Path) -> Registries:
-    """Read the file; a missing one is empty.
-
-    Raises:
-        UsageError: It can't be decoded; the message names the file and the error.
-    """
+    """Read the file; a missing one is empty."""
     try:
         return parse(path.read_text())
     except FileNotFoundError:
@@ -60,11 +56,7 @@ def load(path: Path) -> Registries:
 
 
 def parse(text: str) -> Registries:
-    """Read its text. As in k3s, unknown keys are ignored.
-
-    Raises:
-        UsageError: A value has another type.
-    """
+    """Read its text. As in k3s, unknown keys are ignored."""
     try:
         root = _mapping("the file", kubernetes_yaml.load_texts(text))
     except (ValueError, RecursionError) as error:

@@ -28,11 +28,7 @@ DONE = (
 
 
 async def reset(children: Children, options: ServerOptions) -> None:
-    """Reset and end: the next start is without the flag.
-
-    Raises:
-        K3sError: There is nothing to reset, or the snapshot is missing or has another token.
-    """
+    """Reset and end: the next start is without the flag."""
     store, node = datastore.Datastore(), options.node.node_name
     snapshot = await asyncio.to_thread(found, options) if options.restore else None
     if not snapshot:
@@ -98,18 +94,7 @@ def restore(
     programs: Path = paths.PROGRAMS,
     port: int = Ports().etcd_peer,
 ) -> None:
-    """Make etcd's data in a new folder from a snapshot, whose checksum is verified.
-
-    Args:
-        snapshot: The file.
-        member: The only member of the new etcd.
-        folder: Of the data; must not exist.
-        programs: Folder of the toolchain.
-        port: For other members.
-
-    Raises:
-        K3sError: It can't be read.
-    """
+    """Make etcd's data in a new folder from a snapshot, whose checksum is verified."""
     peer = url_of(member.address, port)
     done = subprocess.run(
         [

@@ -96,11 +96,7 @@ def authorization(request: Request, access_key: str, secret_key: str, region: st
 
 
 def read_listing(content: bytes) -> tuple[list[S3Object], str]:
-    """A page of a list, and the token of the next one.
-
-    Raises:
-        S3Error: The response isn't a list.
-    """
+    """A page of a list, and the token of the next one."""
     try:
         root = ET.fromstring(content)  # noqa: S314 -- the store has the cluster's keys, so it is trusted
         objects = [

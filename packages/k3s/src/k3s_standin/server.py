@@ -68,11 +68,7 @@ def warnings(options: ServerOptions) -> list[str]:
 
 
 async def run_server(children: Children, options: ServerOptions, addresses: tuple[str, ...]) -> None:
-    """Start everything and run; systemd gets READY when the API is up, before this machine's Node exists.
-
-    Raises:
-        K3sError: A component failed.
-    """
+    """Start everything and run; systemd gets READY when the API is up, before this machine's Node exists."""
     for line in warnings(options):
         log.warning(line)
     wanted = control_plane_of(options)

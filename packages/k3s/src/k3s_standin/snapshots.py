@@ -95,13 +95,7 @@ class Snapshots:
     _one: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Perform a request of ``k3s etcd-snapshot``.
-
-        Raises:
-            K3sError: It fails; the message says why.
-            ApiError: Etcd does not answer.
-            OSError: A file can't be read or written.
-        """
+        """Perform a request of ``k3s etcd-snapshot``."""
         names = [str(name) for name in request.get("name", [])]
         folder, store = Path(request.get("dir") or self.options.folder), self._store(request.get("s3"))
         retention = int(request.get("retention", self.options.retention))
@@ -134,11 +128,7 @@ class Snapshots:
     def save(
         self, name: str, folder: Path, retention: int, *, compress: bool, store: S3 | None
     ) -> dict[str, list[str]]:
-        """Take one, then delete surplus ones; returns the names of ``created`` and ``deleted`` files.
-
-        Raises:
-            K3sError: Another one is in progress, or this member doesn't vote.
-        """
+        """Take one, then delete surplus ones; returns the names of ``created`` and ``deleted`` files."""
         if not self._one.acquire(blocking=False):
             raise K3sError("snapshot save already in progress")
         try:

@@ -39,11 +39,7 @@ class Supervisor:
     seconds: int = _TIMEOUT_SECONDS  # limit of each request
 
     def authority(self) -> bytes:
-        """The server's CA certificate: unverified, then checked against the token.
-
-        Raises:
-            StrangerError: It is another one.
-        """
+        """The server's CA certificate: unverified, then checked against the token."""
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         certificate = self._send(context, "GET", "/cacerts", None, {})

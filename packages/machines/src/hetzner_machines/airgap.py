@@ -47,12 +47,6 @@ class Airgap:
         """Load images exclusively: a command deletes archives that an earlier one may still be placing.
 
         :attr:`scratch` is empty then, and deleted afterwards; leftovers of a killed command are deleted now.
-
-        Args:
-            waits: Called before waiting for another command.
-
-        Raises:
-            OSError: The folder can't be made.
         """
         with locks.awaited(self._folder / ".loading.lock", waits):
             for left in self._folder.glob(f"{_NEW}*"):

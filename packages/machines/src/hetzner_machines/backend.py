@@ -92,11 +92,7 @@ class MachinesBackend:
         self._balancers = LoadBalancers(self._names, folder, self._fabric, self._networks)
 
     async def serve_http(self, listen: Listen) -> None:
-        """Serve HTTP to machines at 169.254.169.254; call it after :meth:`start`.
-
-        Raises:
-            NotPermitted: Another sandbox of this site serves them.
-        """
+        """Serve HTTP to machines at 169.254.169.254; call it after :meth:`start`."""
         await self._link_local.serve_http(listen, list(self._networks))
 
     def network_of(self, connection: socket.socket) -> int | None:
@@ -143,11 +139,7 @@ class MachinesBackend:
         await self._resolver.close()
 
     async def remove_all(self) -> None:
-        """Remove everything of this site from the host except the HTTP server; :meth:`start` can follow.
-
-        Raises:
-            StillThere: Something can't be removed.
-        """
+        """Remove everything of this site from the host except the HTTP server; :meth:`start` can follow."""
         await self._fleet.watcher.close()
         await self._balancers.close()
         await self._link_local.close_all()

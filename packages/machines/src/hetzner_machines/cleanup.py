@@ -17,18 +17,7 @@ DEADLINE = 15.0
 
 
 def remove_all(site_id: str, state: Path) -> list[str]:
-    """Remove every process, namespace, link, route, table, mount, cgroup and file of a site. Blocks.
-
-    Args:
-        site_id: Six hexadecimal digits.
-        state: The site's folder; only our subfolders are removed.
-
-    Returns:
-        What was removed, in words; may be empty.
-
-    Raises:
-        StillThere: Names everything that could not be removed; the rest is removed.
-    """
+    """Remove every process, namespace, link, route, table, mount, cgroup and file of a site. Blocks."""
     names, state = Names(site_id), state.resolve()
     removed: list[str] = []
     left: list[str] = []

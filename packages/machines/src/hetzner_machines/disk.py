@@ -52,21 +52,7 @@ def create(
     asked: str = "",
     start: Callable[[Path], None] | None = None,
 ) -> None:
-    """Make the disk of a new machine; keeps a complete one, replaces an incomplete one.
-
-    Args:
-        directory: The machine's folder.
-        image: Its image.
-        airgap: Container images for k3s.
-        hostname: Its first host name.
-        identity: Unique text, for its machine id.
-        asked: The requested image, by the cloud's name.
-        start: Fills the disk from a snapshot; None: from the image.
-
-    Raises:
-        DiskFull: No space left.
-        BackendError: The folder can't be written.
-    """
+    """Make the disk of a new machine; keeps a complete one, replaces an incomplete one."""
     if (directory / "disk").exists():
         return
     with explained(directory):

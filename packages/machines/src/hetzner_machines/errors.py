@@ -1,4 +1,7 @@
-"""Errors whose text says what to do."""
+"""Errors whose text says what to do.
+
+Most functions of this package may raise BackendError. Docstrings name only errors that callers distinguish.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,11 +10,7 @@ from hetzner_emulator.backend import BackendError
 
 
 class CommandFailed(BackendError):
-    """A program that we ran ended with an error.
-
-    Attributes:
-        output: The last lines that it printed.
-    """
+    """A program that we ran ended with an error."""
 
     def __init__(self, command: Sequence[str], status: int, output: str) -> None:
         self.output = output

@@ -111,11 +111,7 @@ def _set(name: str, devices: Collection[str]) -> str:
 
 
 def open_way(names: Names, public_range: IPv4Network) -> None:
-    """Open the way to the Internet, or update it after a change of the host's routes. Blocks.
-
-    Raises:
-        NoWayOut: The host has none, or has disabled it.
-    """
+    """Open the way to the Internet, or update it after a change of the host's routes. Blocks."""
     devices = ways_out(json.loads(run_blocking(ip(None, "-json", "-4", "route", "show")) or "[]"))
     with _one_at_a_time():
         tables = {table: _switched_on(table) for table in _tables()}

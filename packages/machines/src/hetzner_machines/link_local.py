@@ -41,9 +41,6 @@ class LinkLocal:
         """Serve HTTP from now on, in the router, in these networks and wherever :meth:`open` is called.
 
         A network that was deleted meanwhile is fine.
-
-        Raises:
-            NotPermitted: Another sandbox of this site listens, or there is no router.
         """
         self._listen = listen
         await self.open(None)

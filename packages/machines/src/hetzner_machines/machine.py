@@ -126,11 +126,7 @@ def boot(
     host: Sequence[cgroups.Mounted],
     volumes: tuple[records.Disk, ...] = (),
 ) -> Path:
-    """Make a machine's cgroups and the instructions for its start program; blocks briefly.
-
-    Raises:
-        NotPermitted: The kernel refuses the cgroups.
-    """
+    """Make a machine's cgroups and the instructions for its start program; blocks briefly."""
     spec, directory = machine.spec, machine.directory
     member = f"srv-{spec.id}"
     try:
@@ -179,11 +175,7 @@ def show(machine: Machine, volume: records.Disk) -> None:
 
 
 def hide(machine: Machine, volume: int, number: int) -> None:
-    """Remove the device of a volume from a running machine, and unmount an automount. Blocks.
-
-    Raises:
-        VolumeBusy: Its automount is in use.
-    """
+    """Remove the device of a volume from a running machine, and unmount an automount. Blocks."""
 
     def work() -> str:
         try:
@@ -215,11 +207,7 @@ def go_on(machine: Machine) -> None:
 
 
 def spawn(machine: Machine, instructions: Path) -> int:
-    """Run the start program in a new session, wait until the guest's init runs, return its pid. Blocks.
-
-    Raises:
-        BackendError: The machine's root could not be built.
-    """
+    """Run the start program in a new session, wait until the guest's init runs, return its pid. Blocks."""
     console = machine.directory / "console.log"
     readable, writable = os.pipe()
     try:
@@ -271,17 +259,7 @@ def kill(machine: Machine) -> None:
 
 
 def clear(server_id: int, directory: Path, names: Names, host: Sequence[cgroups.Mounted]) -> None:
-    """Kill what is left in a machine's cgroups, and remove them. Blocks.
-
-    Args:
-        server_id: The machine's.
-        directory: Its folder, which may be missing.
-        names: Of the site.
-        host: The hierarchies with our own cgroups; the machine may have been started from another one.
-
-    Raises:
-        StillThere: A process can't be killed: it hangs in the kernel.
-    """
+    """Kill what is left in a machine's cgroups, and remove them. Blocks."""
     member = f"srv-{server_id}"
     wanted = {m.base / names.cgroup / name for m in host for name in (member, f"{member}.keeper")}
     if (directory / "boot.json").exists():

@@ -88,11 +88,7 @@ def _unlink_covered(path: Path) -> None:
 
 
 def inside(name: str, work: Callable[[], T]) -> T:
-    """Run a short function in a new thread that has entered a namespace. Blocks.
-
-    Raises:
-        OSError: The namespace is gone, or ``work`` fails.
-    """
+    """Run a short function in a new thread that has entered a namespace. Blocks."""
 
     def entered() -> T:
         with (NAMESPACES / name).open() as file:

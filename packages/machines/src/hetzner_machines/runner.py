@@ -24,12 +24,7 @@ Runner = Callable[[Sequence[str], str], Awaitable[str]]
 
 
 def run_blocking(command: Sequence[str], text: str = "", seconds: float = DEADLINE) -> str:
-    """Run a program and return its standard output.
-
-    Raises:
-        CommandFailed: It ended with an error or took too long.
-        BackendError: It is not installed.
-    """
+    """Run a program and return its standard output."""
     try:
         done = subprocess.run(
             list(command), input=text, capture_output=True, text=True, timeout=seconds, check=False

@@ -44,12 +44,7 @@ def keep(directory: Path, target: Path, *, running: bool) -> float:
 
 
 def start_from(source: Path, new: Path) -> None:
-    """Copy an image into the disk of a new machine. Blocks.
-
-    Raises:
-        DiskFull: No space left.
-        CommandFailed: The image is gone.
-    """
+    """Copy an image into the disk of a new machine. Blocks."""
     _copy(source, new)
 
 

@@ -208,14 +208,7 @@ def forget_lines(interface: PrivateInterface) -> list[str]:
 
 
 def private_end_lines(device: str, ip: str, network: NetworkSpec, *, metadata: bool) -> list[str]:
-    """In a member: its private interface.
-
-    Args:
-        device: Like ``ens10``.
-        ip: Its address.
-        network: Its network.
-        metadata: Whether this is the way to the metadata service, without a public IPv4 address.
-    """
+    """In a member: its private interface."""
     gateway = network_gateway(network.ip_range)
     lines = [
         f"addr replace {ip}/32 dev {device}",

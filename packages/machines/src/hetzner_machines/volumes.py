@@ -38,12 +38,7 @@ class Volumes:
         self._folder = folder
 
     def put(self, volume: VolumeSpec) -> None:
-        """Make a volume, or enlarge it.
-
-        Raises:
-            DiskFull: No space left.
-            BackendError: The program that makes the file system is not installed.
-        """
+        """Make a volume, or enlarge it."""
         path, size = self._file(volume.id), volume.size * GIB
         with disk.explained(path):
             if not path.exists():

@@ -31,11 +31,7 @@ def sections(changelog: str) -> list[Section]:
 
 
 def section_of(changelog: str, version: str) -> Section:
-    """The section of a version, or the unreleased one if the version has none yet.
-
-    Raises:
-        ReleaseError: The newest section is of another version, or is empty.
-    """
+    """The section of a version, or the unreleased one if the version has none yet."""
     for section in sections(changelog):
         if section.version == UNRELEASED and not section.text:
             continue

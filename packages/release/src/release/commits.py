@@ -20,11 +20,7 @@ class Commit:
 
 
 def checked_out(root: Path) -> Commit:
-    """The commit of a clone.
-
-    Raises:
-        ReleaseError: It is not a clone with a commit.
-    """
+    """The commit of a clone."""
     try:
         said = run("git show", ["git", "show", "-s", "--format=%H %T %ct", "HEAD"], cwd=root).decode()
     except ProgramError as error:
@@ -40,11 +36,7 @@ def changes(root: Path) -> list[str]:
 
 
 def export(root: Path, folder: Path, commit: str = "HEAD") -> None:
-    """Write the files of a commit into a new folder.
-
-    Raises:
-        ProgramError: The clone has no such commit.
-    """
+    """Write the files of a commit into a new folder."""
     # no files that others may write, for any user who unpacks them
     command = ["git", "-c", "tar.umask=022", "archive", "--format=tar", commit]
     content = run("git archive", command, cwd=root)

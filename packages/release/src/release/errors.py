@@ -1,4 +1,4 @@
-"""What can go wrong with a release, reported to a person in one message."""
+"""Errors of a release, each with a message for the user. Most functions of this package may raise them."""
 
 
 class ReleaseError(Exception):

@@ -15,9 +15,6 @@ def whole(target: Path) -> Iterator[tuple[Path, Path]]:
     """A folder to be filled, which gets its name when it is complete, and one for temporary files.
 
     A crash leaves no folder of that name; the next attempt removes the leftovers.
-
-    Raises:
-        ReleaseError: The name exists, or another process is writing it.
     """
     _must_be_free(target)
     place = target.with_name(f".{target.name}.partial")

@@ -10,11 +10,7 @@ from release.make import NOTES
 
 
 def read_images(folder: Path) -> PlatformImages:
-    """The images of a release, from the archives that :func:`release.make.make` wrote.
-
-    Raises:
-        ReleaseError: It isn't a release, or its notes name other images.
-    """
+    """The images of a release, from the archives that :func:`release.make.make` wrote."""
     try:
         found = [_image(folder, platform) for platform in PLATFORMS]
         notes = (folder / NOTES).read_text(encoding="utf-8")

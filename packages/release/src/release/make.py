@@ -59,12 +59,7 @@ class Judged:
 
 
 def judge(wish: Wish) -> Judged:
-    """Check whether a release can be made, before it is.
-
-    Raises:
-        ReleaseError: It can't; the message says why.
-        VersionError: The tree has no version.
-    """
+    """Check whether a release can be made, before it is."""
     commit = commits.checked_out(wish.root)
     changed = commits.changes(wish.root)
     final = wish.signer is not None or wish.tag is not None
@@ -90,12 +85,7 @@ def judge(wish: Wish) -> Judged:
 
 
 def make(wish: Wish, step: Step) -> Path:
-    """Make a release and report each step; returns its folder.
-
-    Raises:
-        ReleaseError: There is a reason not to, or a part can't be built.
-        ImageError: The images can't be built.
-    """
+    """Make a release and report each step; returns its folder."""
     judged = judge(wish)
     commit = judged.commit
     target = (wish.output or wish.root / "dist" / judged.version).absolute()

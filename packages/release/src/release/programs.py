@@ -20,18 +20,7 @@ def run(
     settings: Mapping[str, str] | None = None,
     timeout: float = 300,
 ) -> bytes:
-    """Run a program without a shell and return its standard output.
-
-    Args:
-        what: Names the step in errors, such as "building the wheel".
-        command: Program and arguments.
-        cwd: Working directory.
-        settings: Environment variables, beside the few that locate this machine's files.
-        timeout: Seconds.
-
-    Raises:
-        ProgramError: With the last lines of its standard error.
-    """
+    """Run a program without a shell and return its standard output."""
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     try:
         return tools.run(what, command, timeout, cwd=cwd, environment={**environment, **(settings or {})})

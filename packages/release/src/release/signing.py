@@ -62,11 +62,7 @@ class Signer:
 
 
 def open_signer(path: Path, password: str) -> Signer:
-    """A signer with an EC key on P-256 from a PEM file: PKCS #8, encrypted or not, or SEC 1.
-
-    Raises:
-        ReleaseError: It is another key, or none.
-    """
+    """A signer with an EC key on P-256 from a PEM file: PKCS #8, encrypted or not, or SEC 1."""
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -93,11 +93,7 @@ def _in_a_name(record: Record, subject: str) -> str:
 
 
 def find(folder: Path, tree: str) -> list[Record]:
-    """All records of a tree.
-
-    Raises:
-        ReleaseError: One of them can't be read.
-    """
+    """All records of a tree."""
     return [_read(path, tree) for path in sorted(folder.glob(f"{tree}-python-*.json"))]
 
 

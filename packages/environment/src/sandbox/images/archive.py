@@ -67,11 +67,7 @@ def full_name(name: str) -> str:
 
 
 def read(path: Path, scratch: Path) -> Contents:
-    """Read an archive's contents; decompresses it into an unnamed temporary file in ``scratch``.
-
-    Raises:
-        NotAnArchive: The file isn't an archive, is incomplete, or has an image without a name.
-    """
+    """Read an archive's contents; decompresses it into an unnamed temporary file in ``scratch``."""
     with _opened(path, scratch) as tar:
         return _Reader(path, tar).contents()
 

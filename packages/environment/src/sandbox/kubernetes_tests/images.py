@@ -37,11 +37,7 @@ _Make = Callable[[], Mapping[str, Entry]]
 
 
 def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Progress) -> Path:
-    """An archive of the large images, or of all others, made where it is missing.
-
-    Raises:
-        ImageError: A Debian package can't be had.
-    """
+    """An archive of the large images, or of all others, made where it is missing."""
     platform = of_machine(host.machine())
     if platform is None:
         raise MissingRequirement(f"no Debian packages are pinned for a processor {host.machine()}")
@@ -57,11 +53,7 @@ def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Prog
 
 
 def bring(crane: Path, archive: Path, address: str) -> None:
-    """Push what tests pull to the sandbox's registry, where machines look first for any image.
-
-    Raises:
-        RegistryError: It refused, or did not answer.
-    """
+    """Push what tests pull to the sandbox's registry, where machines look first for any image."""
     with tarfile.open(archive) as tar:
         named = {
             entry["annotations"][CONTAINERD_NAME]: entry

@@ -35,11 +35,7 @@ _IN_MESSAGES = re.compile(r"^(.*\.py)\.txt:(\d+)", re.MULTILINE)
 
 
 def findings(root: Path, cache: Path, progress: Progress) -> str:
-    """Errors in the tree's prose, one a line, as ``file:line:column:rule:message``.
-
-    Raises:
-        MissingRequirement: There is no Go compiler, or gcc is missing.
-    """
+    """Errors in the tree's prose, one a line, as ``file:line:column:rule:message``."""
     vale = toolchain.ensure(cache, progress, [VALE]).bin / "vale"
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=root, capture_output=True, text=True, check=True)
     said = run_vale(vale, root, root, listed.stdout.split())

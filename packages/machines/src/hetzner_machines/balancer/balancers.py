@@ -68,9 +68,6 @@ class LoadBalancers:
         """Create or change a load balancer; connections continue if possible.
 
         Its haproxy is restarted whenever it ends, until :meth:`delete` or :meth:`close`.
-
-        Raises:
-            BackendError: Haproxy refuses the configuration; the previous one stays.
         """
         async with self._lock(spec.id):
             await self._connect(spec)

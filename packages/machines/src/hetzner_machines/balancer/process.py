@@ -30,11 +30,7 @@ def check(configuration: Path) -> None:
 
 
 def start(namespace: str, configuration: Path, master: Path, log: Path) -> processes.Identity:
-    """Start haproxy in a namespace and a new session, and wait until it serves. Blocks.
-
-    Raises:
-        BackendError: It ended or does not answer.
-    """
+    """Start haproxy in a namespace and a new session, and wait until it serves. Blocks."""
     master.unlink(missing_ok=True)
     program = shutil.which("nsenter") or "/usr/bin/nsenter"
     command = [program, f"--net={NAMESPACES / namespace}", "haproxy", "-W", "-S", f"{master},mode,600"]
