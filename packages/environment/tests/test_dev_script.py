@@ -2,10 +2,8 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -149,37 +147,6 @@ def test_a_full_disk_is_not_reported_as_a_missing_module(clone, programs, tmp_pa
     script(programs / "python3", f"case $2 in *ensurepip*) exit 1 ;; esac\n{python}")
     done = call(["sh", str(clone / "dev"), "status"], programs, HOME=str(tmp_path))
     assert "Python's venv module is missing" in done.stderr
-
-
-@pytest.fixture
-def heard(end):
-    """Children get the signal even if nohup started the tests."""
-    before = signal.signal(end, signal.SIG_DFL)
-    yield
-    signal.signal(end, before)
-
-
-@pytest.mark.usefixtures("heard")
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_an_interrupted_installation_is_removed(tmp_path, end, shell):
-    uv = script(tmp_path / "of-uv", f"echo begun >{tmp_path}/begun\nexec sleep 300")
-    python = f'case $1 in -m) mkdir -p "$3/bin"; cp {uv} "$3/bin/python" ;; esac'
-    pretended = script(tmp_path / "pretended/python3", python).parent
-    copy_sources(tmp_path / "clone")
-    run = subprocess.Popen(
-        [shell, str(tmp_path / "clone/dev"), "status"],
-        env={"PATH": f"{pretended}:{os.defpath}", "HOME": str(tmp_path)},
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "begun").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.killpg(run.pid, end)
-    assert run.wait(60) != 0
-    assert list((tmp_path / ".cache/ccm-from-scratch").iterdir()) == []
 
 
 def test_installations_have_hashes():

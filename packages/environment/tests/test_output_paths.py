@@ -18,6 +18,13 @@ def test_output_below_a_file(command, tmp_path: Path, monkeypatch):
         perform(name, arguments, tmp_path)  # where there is nothing that anything could be made of
 
 
+@pytest.mark.parametrize("text", ["", ".", "/"])
+def test_an_invalid_output_of_an_image(text: str, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parse(["image", "--output", text])
+    assert f"argument --output: {text!r}" in capsys.readouterr().err
+
+
 def test_a_file_needs_an_existing_folder(tmp_path: Path, monkeypatch):
     with pytest.raises(SandboxError, match=r"no/x\.tar"):
         check_file(tmp_path / "no" / "x.tar")

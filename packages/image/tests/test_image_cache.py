@@ -24,19 +24,6 @@ def test_what_was_used_last_stays_with_its_note(tmp_path):
     }
 
 
-def test_what_older_versions_made_counts_and_the_locks_stay(tmp_path):
-    put(tmp_path / "app-1.tar.gz", 1)
-    put(tmp_path / "app-1.tar.json", 1)
-    put(tmp_path / "0123456789abcdef.tar", 2)
-    put(tmp_path / "gone.json", 3)
-    put(tmp_path / "build.lock", 0)
-    for number in range(build.KEPT):
-        put(tmp_path / f"app-x{number}.tar.zst", 10)
-    build.tidy(tmp_path)
-    left = {path.name for path in tmp_path.iterdir()} - {f"app-x{n}.tar.zst" for n in range(build.KEPT)}
-    assert left == {"build.lock"}
-
-
 def test_folders_and_packages_are_bounded_too(tmp_path):
     for number in range(4):
         put(tmp_path / f"python-{number}" / "usr" / "bin" / "python", 0)

@@ -1,7 +1,5 @@
 """The programs of the machines' container images, as they were built."""
 
-import asyncio
-import os
 import re
 import socket
 import subprocess
@@ -64,38 +62,6 @@ def test_coredns_has_the_plugins_of_k3ss_corefile_and_of_kubernetes_tests(machin
     assert plugins >= {"hosts", "log", "rewrite", "template", "file", "bind", "header", "autopath"}
 
 
-async def test_coredns_orders_its_plugins_as_upstream_does(machine_programs, tmp_path):
-    # rewrite before hosts, whatever their order in the file; log, errors and ready are taken, too
-    (tmp_path / "hosts").write_text("192.0.2.7 real.test\n")
-    port = free_port()
-    (tmp_path / "Corefile").write_text(
-        f".:{port} {{\n bind 127.0.0.1\n log\n errors\n hosts {tmp_path}/hosts\n"
-        " rewrite name alias.test real.test\n}\n"
-    )
-    with running(machine_programs.bin / "coredns", "-conf", tmp_path / "Corefile"):
-        async with asyncio.timeout(60):
-            while True:
-                answer = await asyncio.to_thread(resolve, "alias.test", port)
-                if answer:
-                    break
-                await asyncio.sleep(0.05)
-    assert answer.endswith(bytes([192, 0, 2, 7]))
-
-
-def resolve(name, port):
-    """Send one question of type A; empty without an answer."""
-    labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
-    question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\x00\x00\x01\x00\x01"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.settimeout(1)  # it is asked again
-        client.connect(("127.0.0.1", port))
-        try:
-            client.send(question)
-            return client.recv(512)
-        except OSError:
-            return b""
-
-
 def test_whoami_takes_the_variables_and_paths_of_the_program_of_that_name(machine_programs):
     port = free_port()
     with running(
@@ -116,17 +82,3 @@ def test_whoami_takes_the_variables_and_paths_of_the_program_of_that_name(machin
         assert ask(port, "/health", data=b"7")[0] == 400
         assert ask(port, "/bench") == (200, "1")
     assert process.returncode == 0, "it ends on request"
-
-
-def test_whoamis_port(machine_programs):
-    said = subprocess.run(
-        [machine_programs.bin / "whoami", "-help"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={},
-    ).stderr
-    assert '(default "80")' in said
-    with running(machine_programs.bin / "whoami", "-port", str(free_port()), **os.environ) as process:
-        assert "Starting up on port" in process.stderr.readline()

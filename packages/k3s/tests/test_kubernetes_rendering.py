@@ -22,7 +22,6 @@ from k3s_standin.node import node_annotations
 from k3s_standin.options import node_options, server_options
 from k3s_standin.pki import Pki, serving_names
 from k3s_standin.server import warnings
-from sandbox.kubernetes.hollow_nodes import HollowNode, lease_object, node_object
 
 FACTS = ClusterFacts(
     "10.244.0.0/16",
@@ -337,16 +336,6 @@ def test_allocatable_resources_of_a_machine(cores, host_memory, millicores, memo
     assert left == min(millicores, cores * 1000)
     left = host_memory - (int(reserved.get("memory", "0Mi").removesuffix("Mi")) << 20)
     assert min(memory, host_memory) - (1 << 20) < left <= min(memory, host_memory)
-
-
-def test_a_hollow_node_starts_as_a_kubelet_with_an_external_cloud(frozen):
-    node = node_object(HollowNode("a", node_ip="10.0.0.2"), frozen)
-    assert [taint["key"] for taint in node["spec"]["taints"]] == [
-        "node.cloudprovider.kubernetes.io/uninitialized"
-    ]
-    assert "providerID" not in node["spec"]
-    assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "a"
-    assert lease_object("a", frozen)["spec"]["renewTime"] == "2026-11-21T12:00:00.000000Z"
 
 
 @given(st.ip_addresses(v=4), st.integers(8, 28))

@@ -19,7 +19,6 @@ from hetzner_emulator.backend import (
     LoadBalancerTarget,
 )
 from hetzner_machines import namespaces, processes, records
-from hetzner_machines.names import Names
 from hetzner_machines.runner import inside, run
 
 pytestmark = pytest.mark.machines
@@ -337,23 +336,6 @@ async def test_a_dead_haproxy_is_started_again(world, backend, spec):
         await another(file, run)
         await healthy(backend, spec)
         assert "GET / HTTP" in await get(f"http://{spec.public_ipv4}/")
-
-
-async def test_starting_a_haproxy_is_retried(world, backend, spec, caplog):
-    await backend.put_load_balancer(spec)
-    file = world.state / "load-balancers/1/run.json"
-    run = records.read_run(file)
-    master = Names(world.site).sockets / "lb-1/master"
-    master.unlink()
-    master.mkdir()  # which haproxy can't listen at
-    processes.send(run.keeper, signal.SIGKILL)
-    async with asyncio.timeout(60):
-        while "load balancer lb has no haproxy" not in caplog.text:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-    assert backend.target_health(spec.id) == {}
-    master.rmdir()
-    await another(file, run)
-    await healthy(backend, spec)
 
 
 async def test_a_deleted_load_balancer_gets_no_haproxy(world, backend, spec):

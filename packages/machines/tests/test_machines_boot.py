@@ -6,7 +6,6 @@ import pytest
 
 from hetzner_emulator import descriptors
 from hetzner_emulator.backend import NetworkSpec, Route
-from hetzner_machines.errors import BackendError
 
 pytestmark = pytest.mark.machines
 
@@ -65,13 +64,6 @@ async def test_a_guest_gets_the_sandboxs_limit_of_open_files(world, backend, mon
     await backend.power_on(1)
     services = "systemctl show --property=DefaultLimitNOFILESoft --value"  # a login begins with what PAM says
     assert await world.ssh(1, services) == "512"
-
-
-async def test_a_machine_starts_with_a_name_that_is_too_long_for_linux(world, backend):
-    label = "a" * 63
-    await backend.create_machine(world.machine(1, private=False, name=f"{label}.b"))
-    await backend.power_on(1)
-    assert await world.ssh(1, "hostname") == label
 
 
 async def test_a_guests_host_name_is_never_read_from_a_file_of_the_host(world, backend, tmp_path):
@@ -157,11 +149,6 @@ async def test_a_machine_without_public_ipv4_address_gets_its_metadata_through_i
     )
     assert "10.0.0.3 ssh-ed25519" in seen
     assert "m2" in (world.state / "machines/2/disk/upper/etc/hosts").read_text()  # written by cloud-init
-
-
-async def test_an_unknown_machine_is_an_error(backend):
-    with pytest.raises(BackendError, match="server 7 has no machine"):
-        await backend.power_on(7)
 
 
 async def test_a_boot_waits_for_metadata(world):

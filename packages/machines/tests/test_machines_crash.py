@@ -3,13 +3,12 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hetzner_emulator.backend import NetworkSpec, Route
-from hetzner_machines import cgroups, libc, namespaces, processes, records
+from hetzner_machines import cgroups, libc, namespaces, processes
 from hetzner_machines.cleanup import remove_all
 
 pytestmark = pytest.mark.machines
@@ -178,21 +177,3 @@ async def test_deleting_leaves_nothing_but_the_router(world, backend):
     await backend.delete_network(1)
     await backend.delete_network(1)
     assert footprint(world)["namespaces"] == [f"ccmfs-{world.site}-router"]
-
-
-async def test_a_reused_process_id_is_not_signalled(world, backend):
-    await backend.create_machine(world.machine(1, private=False))
-    await backend.power_on(1)
-    run = backend._fleet.known(1).run
-    await backend.power_off(1)
-    other = await asyncio.create_subprocess_exec("sleep", "60")
-    try:
-        file = world.state / "machines/1/run.json"
-        claim = replace(run.keeper, pid=other.pid)
-        records.write_json(file, records.Run(claim, claim))
-        await backend.power_off(1)
-        await backend.delete_machine(1)
-        assert other.returncode is None
-    finally:
-        other.kill()
-        await other.wait()

@@ -183,13 +183,6 @@ def test_an_interface_without_forwarding_is_refused(world, stage):
     assert stage.tables() == ""
 
 
-def test_a_host_without_a_default_route_is_refused(world, stage):
-    stage.ip(stage.host, "route del default")
-    with pytest.raises(NoWayOut, match="it has no default route"):
-        stage.as_host(lambda: internet.open_way(Names(world.site), world.range))
-    assert stage.tables() == ""
-
-
 def test_a_firewall_that_drops_forwarded_packets_is_found(stage):
     assert stage.as_host(internet.refusing_here) == []
     chain = "chain FORWARD { type filter hook forward priority 0; policy drop; }"

@@ -32,19 +32,6 @@ async def test_a_guest_that_reboots_runs_again(world, backend):
     assert "br9" not in await world.ssh(1, "ip link")  # a machine that starts has no interfaces of its past
 
 
-async def test_a_refused_reboot_is_logged(world, backend):
-    await backend.create_machine(world.machine(1, private=False))
-    await backend.power_on(1)
-    console = backend._fleet.known(1).directory / "console.log"
-    console.unlink()
-    console.mkdir()  # a file that can't be opened: an error of the system, not of ours
-    await backend.reboot(1)
-    assert await world.next_event() == (1, "failed")
-    console.rmdir()
-    await backend.power_on(1)
-    await world.ssh(1, "true")
-
-
 async def test_power_actions_of_the_api(world, backend):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)
