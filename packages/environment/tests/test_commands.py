@@ -1,5 +1,3 @@
-"""The pure parts of the commands that a person types."""
-
 import subprocess
 
 import pytest

@@ -1,5 +1,3 @@
-"""``./dev conformance``: what it understands."""
-
 import pytest
 
 from sandbox.commands.conformance import _chosen, require_version

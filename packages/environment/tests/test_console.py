@@ -1,5 +1,3 @@
-"""What a person sees of steps."""
-
 import io
 
 import pytest

@@ -1,5 +1,3 @@
-"""The sandbox process as the commands see it from outside."""
-
 import fcntl
 import os
 import subprocess

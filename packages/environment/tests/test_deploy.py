@@ -1,5 +1,3 @@
-"""``./dev deploy --watch``: what counts as a change, and when it is rolled out."""
-
 import os
 
 import pytest

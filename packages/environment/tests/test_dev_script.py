@@ -1,5 +1,3 @@
-"""The script ``dev``: its requirements, and ways to call it."""
-
 import os
 import shutil
 import subprocess

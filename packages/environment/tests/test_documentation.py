@@ -1,5 +1,3 @@
-"""The documentation as a site."""
-
 import re
 import tomllib
 from html.parser import HTMLParser

@@ -1,5 +1,3 @@
-"""What `./dev down` says of the cloud before and after, against an emulated one."""
-
 import asyncio
 import io
 

@@ -1,5 +1,3 @@
-"""What a run of tests keeps of its durations, and which tests belong to a path."""
-
 import json
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""``./dev faults``: words of a person as rules, and what is in force as a table."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Files that root creates in a user's clone."""
-
 import os
 import pwd
 from pathlib import Path

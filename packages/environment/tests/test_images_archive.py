@@ -1,5 +1,3 @@
-"""Archives of container images: read, refused, and rewritten for a node."""
-
 import bz2
 import gzip
 import io

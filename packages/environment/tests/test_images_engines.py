@@ -1,5 +1,3 @@
-"""Images of the host's engines, which are programs on PATH."""
-
 import pytest
 from pretended import script
 

@@ -1,5 +1,3 @@
-"""The installer and the program that machines download."""
-
 import asyncio
 import os
 import shutil

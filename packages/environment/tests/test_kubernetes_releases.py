@@ -1,5 +1,3 @@
-"""Versions of Kubernetes and their names."""
-
 import argparse
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What is in the images that Kubernetes' tests use."""
-
 import json
 import tarfile
 

@@ -1,5 +1,3 @@
-"""What Kubernetes' tests tell, and the table that comes of it."""
-
 import json
 
 from hypothesis import given

@@ -1,5 +1,3 @@
-"""Which of Kubernetes' tests run: their names as upstream's program prints them."""
-
 import re
 
 import pytest

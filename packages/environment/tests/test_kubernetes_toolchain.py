@@ -1,5 +1,3 @@
-"""Building the toolchain and the machine image."""
-
 import hashlib
 import io
 import json

@@ -1,5 +1,3 @@
-"""``./dev lock``: what it says of what changed."""
-
 from image.lockfile import Pin
 from sandbox.commands.lock import differences
 

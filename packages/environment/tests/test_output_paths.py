@@ -1,5 +1,3 @@
-"""What commands make is refused a place that it can't have, before anything is made."""
-
 import os
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The table at the end of './dev up'."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

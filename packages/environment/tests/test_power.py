@@ -1,5 +1,3 @@
-"""Which servers are off, as our own commands ask the cloud."""
-
 import pytest
 from yarl import URL
 

@@ -1,5 +1,3 @@
-"""The check of prose: what counts as a message, and what Vale's rules reject."""
-
 import os
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""``./dev run``, with a fake kubectl."""
-
 import socket
 import subprocess
 import sys

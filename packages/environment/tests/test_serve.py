@@ -1,5 +1,3 @@
-"""What ``./dev serve`` tells a person, and whom it lets in."""
-
 import shlex
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""A clone's addresses and ports: never shared with another clone or with the host."""
-
 import json
 from ipaddress import IPv4Network
 

@@ -1,5 +1,3 @@
-"""Which tests ``./dev test`` runs again."""
-
 import io
 import os
 import subprocess

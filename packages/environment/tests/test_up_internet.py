@@ -1,5 +1,3 @@
-"""``./dev up --internet``: what it refuses, and what it tells about a host that keeps machines in."""
-
 from io import StringIO
 
 import pytest

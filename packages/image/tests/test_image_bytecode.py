@@ -1,5 +1,3 @@
-"""What is compiled ahead does what its source says."""
-
 import marshal
 
 from image import compile_here

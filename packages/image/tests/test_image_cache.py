@@ -1,5 +1,3 @@
-"""The cache of images has a bound, whatever lies in it."""
-
 import os
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The image of tools: what is in it, and that it runs."""
-
 import io
 import json
 import os

@@ -1,5 +1,3 @@
-"""An agent's way to the API servers: which is asked, and what happens when one is gone."""
-
 import asyncio
 import contextlib
 import json

@@ -1,5 +1,3 @@
-"""The command ``k3s`` itself: what it prints and how it ends; child processes; systemd's protocol."""
-
 import asyncio
 import os
 import signal

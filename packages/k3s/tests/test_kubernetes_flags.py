@@ -1,5 +1,3 @@
-"""What ``k3s server`` and ``k3s agent`` understand: command line, environment, configuration file."""
-
 import json
 from contextlib import suppress
 

@@ -1,5 +1,3 @@
-"""The programs of the machines' container images, as they were built."""
-
 import re
 import socket
 import subprocess

@@ -1,5 +1,3 @@
-"""The folder of manifests: what k3s brings, what --disable leaves out, what a person puts there."""
-
 import json
 import os
 

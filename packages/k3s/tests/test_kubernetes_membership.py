@@ -1,5 +1,3 @@
-"""Decisions about members of etcd."""
-
 import base64
 import json
 import subprocess

@@ -1,5 +1,3 @@
-"""What nodes and servers know of the cluster: a copy of the API server's objects that a watch keeps."""
-
 import threading
 
 import pytest

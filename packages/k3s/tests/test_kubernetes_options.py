@@ -1,5 +1,3 @@
-"""Values of flags, checked and typed; tokens."""
-
 from contextlib import nullcontext
 
 import pytest

@@ -1,5 +1,3 @@
-"""Network policies: the rules for nft decide as the specification of NetworkPolicy says."""
-
 import ipaddress
 import re
 from itertools import product

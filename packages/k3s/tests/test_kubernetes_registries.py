@@ -1,5 +1,3 @@
-"""/etc/rancher/k3s/registries.yaml in the stand-in: what k3s makes of it, as its sources say."""
-
 import tomllib
 
 import pytest

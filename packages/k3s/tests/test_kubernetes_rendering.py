@@ -1,5 +1,3 @@
-"""Configurations and command lines: what components are started with."""
-
 import base64
 import json
 import os

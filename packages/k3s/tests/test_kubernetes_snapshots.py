@@ -1,5 +1,3 @@
-"""What ``k3s etcd-snapshot`` and ``--cluster-reset`` take and refuse, and when a schedule is due."""
-
 import time
 from datetime import datetime, timedelta
 from pathlib import Path

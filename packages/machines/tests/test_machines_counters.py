@@ -1,5 +1,3 @@
-"""What the kernel and haproxy say, as numbers."""
-
 from pathlib import Path
 
 from hetzner_machines import counters

@@ -1,5 +1,3 @@
-"""The way out, as far as it is decided without a kernel; and the forwarding of questions for names."""
-
 import asyncio
 import socket
 from contextlib import asynccontextmanager, suppress

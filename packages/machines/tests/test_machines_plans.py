@@ -1,5 +1,3 @@
-"""The pure parts around a machine: cgroups, root, records, processes, limits, names, disk."""
-
 import errno
 import os
 import signal

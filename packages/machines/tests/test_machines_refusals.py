@@ -1,5 +1,3 @@
-"""What can't be had ends in one message that says what to do."""
-
 import os
 import subprocess
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""The network's plan: whatever the kernel has, the lines turn it into what is wanted."""
-
 from ipaddress import IPv4Network, IPv6Network
 
 import pytest

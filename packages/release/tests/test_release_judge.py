@@ -1,5 +1,3 @@
-"""What is refused before anything of a release is built."""
-
 import subprocess
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What is pushed of a release is what its notes name, and nothing else passes for it."""
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The workflows of continuous integration: right for what runs them, and with no will of their own."""
-
 import os
 import re
 import subprocess
