@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from image.errors import ImageError
+from release.errors import ReleaseError
+from sandbox.errors import SandboxError
+from sandbox.exit_codes import exit_code
+
 ROOT = Path(__file__).resolve().parents[3]
 PLAIN = """
 import os, signal, sys
@@ -69,3 +74,12 @@ def test_ctrl_c_has_a_separate_exit_code():
     command = [sys.executable, "-c", ASYNCHRONOUS, "SIGINT"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (130, "undone\n"), done.stderr
+
+
+@pytest.mark.parametrize("error", [SandboxError("no"), ImageError("no"), ReleaseError("no")])
+def test_errors_end_a_command_with_one_line(error, capsys):
+    def fail():
+        raise error
+
+    assert exit_code(fail) == 1
+    assert capsys.readouterr().err == "✗ no\n"

@@ -16,8 +16,8 @@ LOG_SECONDS = 30.0
 class Steps:
     """Prints steps as they end: ``✓ what (1.2 s)``; a spinner with the latest progress while one runs."""
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = console
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console or Console()
         self._clock = clock
 
     @contextmanager

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from ccm.output import READER_LEFT, reader_has_left
 from hetzner_emulator.errors import EmulatorError
+from image.errors import ImageError
+from release.errors import ReleaseError
 from sandbox.errors import SandboxError
 
 FAILED, INTERRUPTED = 1, 130
@@ -15,7 +17,7 @@ def exit_code(command: Callable[[], int]) -> int:
     """Run a command and print its error; returns its exit code."""
     try:
         return command()
-    except (SandboxError, EmulatorError) as error:
+    except (SandboxError, EmulatorError, ImageError, ReleaseError) as error:
         print(f"✗ {error}", file=sys.stderr)
         return FAILED
     except OSError as error:

@@ -6,10 +6,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from hetzner_machines.airgap import Airgap
-from image.errors import ImageError, RegistryError
 from sandbox import cluster, conformance_lock, daemon, environment_lock
 from sandbox.commands import load
 from sandbox.console import Steps
@@ -81,7 +78,7 @@ def _number(text: str) -> int:
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Run them, and print how it went; 1 when one failed."""
     load.require_runtime(daemon.require(site))
-    steps = Steps(Console())
+    steps = Steps()
     folder = (arguments.output or site.state / "conformance").resolve()
     check_folder(folder)
     chosen = _chosen(arguments)
@@ -144,11 +141,8 @@ def _chosen(arguments: argparse.Namespace) -> Selection:
 
 def _bring_images(site: Site, base: Toolchain, programs: Toolchain, steps: Steps, *, large: bool) -> Path:
     what = "Images of the tests" + (" of API servers" if large else "")
-    try:
-        with steps.step(what) as progress:
-            path = images.ensure(site.cache, (programs.bin, base.bin), large=large, progress=progress)
-    except ImageError as error:
-        raise SandboxError(str(error)) from error
+    with steps.step(what) as progress:
+        path = images.ensure(site.cache, (programs.bin, base.bin), large=large, progress=progress)
     airgap = Airgap(site.state)
     with airgap.loading(lambda: steps.note(load.WAITS)):
         contents = archive.read(path, airgap.scratch)
@@ -162,12 +156,9 @@ def _bring_images(site: Site, base: Toolchain, programs: Toolchain, steps: Steps
 
 
 def _push_images(site: Site, common: Path, steps: Steps) -> None:
-    try:
-        with steps.step("Images that tests pull") as progress:
-            crane = toolchain.ensure(site.cache, progress, [CRANE]).bin / "crane"
-            images.bring(crane, common, site.address.registry)
-    except RegistryError as error:
-        raise SandboxError(str(error)) from error
+    with steps.step("Images that tests pull") as progress:
+        crane = toolchain.ensure(site.cache, progress, [CRANE]).bin / "crane"
+        images.bring(crane, common, site.address.registry)
 
 
 def _remove_namespaces(site: Site, base: Toolchain, steps: Steps) -> None:

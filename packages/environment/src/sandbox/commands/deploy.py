@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from rich.console import Console
-
 from sandbox import cluster, daemon, environment_lock, pulumi, stack_settings, takeover
 from sandbox.built_kubernetes import built_toolchain
 from sandbox.console import Steps
@@ -31,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Roll out what the tree holds now."""
-    steps = Steps(Console())
+    steps = Steps()
     if not arguments.watch:
         return roll_out(site, steps)
     for _ in changes(lambda: snapshot(rolled_out(site.root)), time.sleep):

@@ -3,8 +3,6 @@
 import argparse
 from pathlib import Path
 
-from rich.console import Console
-
 from sandbox.console import Steps
 from sandbox.documentation.build import MADE, build, generator
 from sandbox.errors import SandboxError
@@ -33,7 +31,7 @@ def check(_clone: Clone, arguments: argparse.Namespace) -> None:
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Build it, and say how to look at it."""
     output = arguments.output.resolve() if arguments.output else clone.state / "documentation"
-    steps = Steps(Console())
+    steps = Steps()
     with steps.step("Generator of the documentation") as progress:
         python = generator(clone.root, clone.cache, progress)
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,6 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 
-from rich.console import Console
-
 from sandbox import cluster, conformance_lock, console, daemon, leftovers, pulumi, stack_settings, takeover
 from sandbox.built_kubernetes import find_toolchain
 from sandbox.console import Steps
@@ -46,7 +44,7 @@ def check(clone: Clone, arguments: argparse.Namespace) -> None:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Remove everything of this clone's environment."""
-    steps = Steps(Console())
+    steps = Steps()
     variables = pulumi.environment(site, None)
     pulumi.refuse_to_lose(site)
     if not arguments.force:

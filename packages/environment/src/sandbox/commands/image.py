@@ -3,18 +3,13 @@
 import argparse
 from pathlib import Path
 
-from rich.console import Console
-
 from image import registry
 from image.build import build, cache_folder
-from image.errors import ImageError
 from image.oci import PlatformImages, index_of, write_layout
 from image.platforms import PLATFORMS
 from image.source import read_source
-from release.errors import ReleaseError
 from release.made import read_images
 from sandbox.console import Steps
-from sandbox.errors import SandboxError
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CRANE
 from sandbox.output_paths import check_file
@@ -59,21 +54,18 @@ def check(_clone: Clone, arguments: argparse.Namespace) -> None:
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Build it, or take that of a release, and put it where it was asked for."""
-    steps = Steps(Console())
-    try:
-        target = None if arguments.push is None else registry.parse_target(arguments.push)
-        with steps.step("The CCM's image"):
-            made = read_images(arguments.release) if arguments.release else _of_tree(clone.root)
-        for platform, image in zip(PLATFORMS, made.images, strict=True):
-            steps.note(f"  {platform.name}  {image.manifest.digest}  {image.size / _MIB:.1f} MiB")
-        steps.note(f"  index  {made.index.digest}")
-        if arguments.output:
-            _write(arguments.output, made)
-            steps.note(f"✓ written to {arguments.output}")
-        if target:
-            _push(clone, target, made, steps)
-    except (ImageError, ReleaseError) as error:
-        raise SandboxError(str(error)) from error
+    steps = Steps()
+    target = None if arguments.push is None else registry.parse_target(arguments.push)
+    with steps.step("The CCM's image"):
+        made = read_images(arguments.release) if arguments.release else _of_tree(clone.root)
+    for platform, image in zip(PLATFORMS, made.images, strict=True):
+        steps.note(f"  {platform.name}  {image.manifest.digest}  {image.size / _MIB:.1f} MiB")
+    steps.note(f"  index  {made.index.digest}")
+    if arguments.output:
+        _write(arguments.output, made)
+        steps.note(f"✓ written to {arguments.output}")
+    if target:
+        _push(clone, target, made, steps)
     return 0
 
 

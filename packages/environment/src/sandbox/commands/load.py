@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from hetzner_machines import disk
 from hetzner_machines.airgap import Airgap
 from image.platforms import of_machine
@@ -45,7 +43,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         raise SandboxError(
             f"{site.ssh_key.name} doesn't exist: no machine has been created yet; start with './dev up'"
         )
-    steps = Steps(Console())
+    steps = Steps()
     airgap = Airgap(site.state)
     with environment_lock.needing(site, "load"), airgap.loading(lambda: steps.note(WAITS)):
         # All are read before the first is sent: a wrong name changes nothing.

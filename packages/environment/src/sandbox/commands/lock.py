@@ -6,16 +6,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
 from uv import find_uv_bin
 
 from image import lockfile, recipe, resolve, toolbox, tools
 from image.build import cache_folder
-from image.errors import ImageError, LockFileError, SignatureError
+from image.errors import LockFileError, SignatureError
 from image.lockfile import Lock, Pin
 from image.mirror import open_mirror
 from sandbox.console import Steps
-from sandbox.errors import SandboxError
 from sandbox.kubernetes import pins
 from sandbox.kubernetes_tests import recipe as test_images
 from sandbox.site import Clone
@@ -50,23 +48,20 @@ def _pins(text: str) -> str:
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Write the lock files, and print what changed in them."""
-    steps = Steps(Console())
+    steps = Steps()
     wanted = arguments.what or PINS
-    try:
-        if DEBIAN in wanted:
-            with steps.step("Debian packages of the images"):
-                changes = _lock_debian()
-            steps.note("\n".join(f"  {change}" for change in changes) or "  nothing new")
-        if PYTHON in wanted:
-            with steps.step("Python packages"):
-                lock_python(clone.root, keep=arguments.keep)
-        if GO in wanted:
-            with steps.step("Go modules of the toolchain") as progress:
-                pins.lock(clone.cache, progress, keep=arguments.keep)
-        if wanted != [DEBIAN]:
-            steps.note("  'git diff' shows what changed")
-    except ImageError as error:
-        raise SandboxError(str(error)) from error
+    if DEBIAN in wanted:
+        with steps.step("Debian packages of the images"):
+            changes = _lock_debian()
+        steps.note("\n".join(f"  {change}" for change in changes) or "  nothing new")
+    if PYTHON in wanted:
+        with steps.step("Python packages"):
+            lock_python(clone.root, keep=arguments.keep)
+    if GO in wanted:
+        with steps.step("Go modules of the toolchain") as progress:
+            pins.lock(clone.cache, progress, keep=arguments.keep)
+    if wanted != [DEBIAN]:
+        steps.note("  'git diff' shows what changed")
     return 0
 
 

@@ -4,14 +4,9 @@ import argparse
 import os
 from pathlib import Path
 
-from rich.console import Console
-
-from image.errors import ImageError
-from release.errors import ReleaseError
 from release.make import Wish, judge, make
 from release.signing import Signer, open_signer
 from sandbox.console import Steps
-from sandbox.errors import SandboxError
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.output_paths import check_folder
@@ -56,28 +51,25 @@ def check(_clone: Clone, arguments: argparse.Namespace) -> None:
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
     """Make it, and say where it is."""
-    steps = Steps(Console())
+    steps = Steps()
 
     def helm() -> Path:
         return toolchain.ensure(clone.cache, steps.note, [HELM]).bin / "helm"
 
-    try:
-        wish = Wish(
-            clone.root,
-            arguments.output,
-            clone.tested,
-            helm,
-            _signer(arguments.key),
-            arguments.tag,
-            uncommitted=arguments.uncommitted,
-        )
-        if arguments.check:
-            judged = judge(wish)
-            steps.note(f"✓ {judged.title}, from {judged.origin}")
-            return 0
-        made = make(wish, steps.step)
-    except (ReleaseError, ImageError) as error:
-        raise SandboxError(str(error)) from error
+    wish = Wish(
+        clone.root,
+        arguments.output,
+        clone.tested,
+        helm,
+        _signer(arguments.key),
+        arguments.tag,
+        uncommitted=arguments.uncommitted,
+    )
+    if arguments.check:
+        judged = judge(wish)
+        steps.note(f"✓ {judged.title}, from {judged.origin}")
+        return 0
+    made = make(wish, steps.step)
     for path in sorted(made.iterdir()):
         steps.note(f"  {path.stat().st_size / 2**20:7.2f} MiB  {path.name}")
     steps.note(f"✓ {made}")

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
 from ccm.tools.deployed_settings import PodSpec, Source, Workload, settings, sources
 from ccmfs_common.host import port_is_free
@@ -72,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Run it; returns its exit code, 0 after Ctrl-C."""
-    steps, built = Steps(Console()), built_toolchain(site)
+    steps, built = Steps(), built_toolchain(site)
     hollow = daemon.require(site).backend == HOLLOW
     check_editor(arguments.editor)
     files = sources_of(site.root, arguments.file)

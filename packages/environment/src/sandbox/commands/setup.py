@@ -2,8 +2,6 @@
 
 import argparse
 
-from rich.console import Console
-
 from sandbox.backend_choice import AUTO, decide, look
 from sandbox.console import Steps
 from sandbox.prepare import announce, prepare
@@ -15,7 +13,7 @@ WITHOUT_ADDRESSES = True
 
 def run(clone: Clone, _arguments: argparse.Namespace) -> int:
     """Do what is not done yet."""
-    steps, choice = Steps(Console()), decide(AUTO, look(clone))
+    steps, choice = Steps(), decide(AUTO, look(clone))
     announce(choice, steps)
     prepare(clone, steps, choice)
     return 0

@@ -2,8 +2,6 @@
 
 import argparse
 
-from rich.console import Console
-
 from sandbox import daemon
 from sandbox.built_kubernetes import built_toolchain
 from sandbox.console import Steps
@@ -16,5 +14,5 @@ HELP = "show nodes and load balancers"
 def run(site: Site, _arguments: argparse.Namespace) -> int:
     """Print the overview."""
     daemon.require(site)
-    print(overview(site, built_toolchain(site), Steps(Console()).width))
+    print(overview(site, built_toolchain(site), Steps().width))
     return 0

@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from release import commits, tested
 from release.errors import ReleaseError
 from sandbox import packages
@@ -88,7 +86,7 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
         return 0
     if given == [DURATIONS]:
         return _show_durations(clone)
-    steps = Steps(Console())
+    steps = Steps()
     with tempfile.TemporaryDirectory() as folder, Run.recorded(clone, Path(folder)) as tests:
         if version := take_version(given):
             return _run_with(tests, steps, version, given)

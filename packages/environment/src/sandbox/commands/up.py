@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
 from hetzner_machines import internet
 from hetzner_machines.names import Names
 from sandbox import cluster, conformance_lock, console, daemon, limits, pulumi, stack_settings, takeover
@@ -85,7 +83,7 @@ def chosen(clone: Clone, arguments: argparse.Namespace) -> Choice:
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Bring the environment up; whatever is there already stays."""
-    steps, choice = Steps(Console()), chosen(site, arguments)
+    steps, choice = Steps(), chosen(site, arguments)
     kind = choice.kind
     announce(choice, steps)
     tell_limits(site, choice, arguments.workers, steps)
