@@ -11,7 +11,6 @@ from balancer_site import UID, BalancerSite, targets, view
 from ccm.cloud import CloudError, LoadBalancerResult, Rejected, ServiceView
 
 PRIVATE = {"use-private-ip": "true", "disable-public-network": "true"}
-OTHER = "99999999-8888-7777-6666-555555555555"
 
 
 def asking(**annotations: str) -> ServiceView:
@@ -47,12 +46,6 @@ class TestOneThatIsRefused:
         balancer = await site.one()
         assert (address(balancer), len(targets(balancer))) == ("10.0.0.9", 1)
         assert (await site.ensure(asking(private_ipv4="10.0.0.9"))).steps == ()
-
-    async def test_it_stays_where_it_is_while_it_can_not_leave(self, site: BalancerSite) -> None:
-        before = await there(site)
-        await site.sky.fault(path="*/detach_from_network", code="service_error", times=1)
-        assert "detach from network" in await refused(site, asking(private_ipv4="10.0.0.9"))
-        assert address(await site.one()) == before
 
 
 async def test_the_network_is_only_asked_for_when_the_address_changes(site: BalancerSite) -> None:
@@ -146,10 +139,3 @@ async def test_none_is_made_without_an_address(
     result = await site.ensure(view(annotations=annotations))
     assert (result.ingress, len(await site.all())) == ((), 1), "one that is there stays"
     assert "disable-public-network" in told(result)["LoadBalancerWithoutAddress"]
-
-
-async def test_one_that_is_ours_alone_changes_its_network(site: BalancerSite) -> None:
-    other = await site.sky.network("other")
-    await site.make("theirs", network=other)
-    await site.ensure(view(annotations={"adopt": "theirs"}))
-    assert [net["network"] for net in (await site.one())["private_net"]] == [site.network]

@@ -9,7 +9,6 @@ import pytest
 from balancer_site import LABEL, UID, BalancerSite, upload, view
 
 from ccm.cloud import CloudError
-from ccm.hetzner.api import Priority
 
 MANAGED = {
     "protocol": "https",
@@ -75,18 +74,6 @@ class TestUploaded:
         assert serving["public_net"]["ipv4"]["ip"] in {one.ip for one in some}
         assert none == ()
 
-    async def test_one_that_is_lost_at_creation_keeps_nothing_else_back(self, site: BalancerSite) -> None:
-        lost = await upload(site, "lost")
-        annotations = {"port.443.protocol": "https", "port.443.http-certificates": str(lost)}
-        await site.add_nodes("a")
-        await site.balancers.certificates.cached.read(0.0, Priority.LOAD_BALANCERS)
-        await site.sky.call("DELETE", f"/certificates/{lost}")
-        with pytest.raises(CloudError, match="listen on port 443"):
-            await site.ensure(view("web", 80, 443, annotations=annotations))
-        balancer = await site.one()
-        assert used(balancer).keys() == {80}
-        assert len(balancer["targets"]) == 1
-
 
 class TestManaged:
     async def test_requested_once_and_used(self, site: BalancerSite) -> None:
@@ -138,23 +125,6 @@ class TestManaged:
         assert used(await site.one()) == {443: [new["id"]]}
         assert (await site.ensure(changed)).steps == ()
 
-    async def test_it_goes_with_its_service(self, site: BalancerSite) -> None:
-        await upload(site, "uploaded")
-        service = view("web", 443, annotations=MANAGED)
-        await site.ensure(service)
-        await site.restart()
-        await site.balancers.delete(service)
-        assert [certificate["name"] for certificate in await certificates(site)] == ["uploaded"]
-        assert await site.all() == []
-
-    async def test_it_goes_even_if_the_load_balancer_is_gone(self, site: BalancerSite) -> None:
-        service = view("web", 443, annotations=MANAGED)
-        await site.ensure(service)
-        await site.sky.call("DELETE", f"/load_balancers/{(await site.one())['id']}")
-        await site.restart()
-        await site.balancers.delete(service)
-        assert await certificates(site) == []
-
     @pytest.mark.parametrize("drop", ["before", "after"])
     async def test_a_request_whose_answer_is_lost_is_not_doubled(self, site: BalancerSite, drop: str) -> None:
         await site.sky.fault(method="POST", path="/certificates", drop=drop, times=1)
@@ -164,31 +134,6 @@ class TestManaged:
         await site.ensure(service)
         assert len(await certificates(site)) == 1
         assert used(await site.one()).keys() == {443}
-
-    async def test_a_domain_may_end_with_a_dot(self, site: BalancerSite) -> None:
-        """The certificate's has none; it would look like another one for ever."""
-        domains = {
-            "http-managed-certificate-domains": "shop.example.com., WWW.shop.example.com,shop.example.com"
-        }
-        await site.ensure(view("web", 443, annotations=MANAGED | domains))
-        await site.restart()
-        assert (await site.ensure(view("web", 443, annotations=MANAGED | domains))).steps == ()
-
-    async def test_a_leftover_goes_with_its_service(self, site: BalancerSite) -> None:
-        await managed(site, "left", {LABEL: UID, "ccm-from-scratch/namespace": "shop"})
-        await site.ensure(view("web", 443))
-        await site.restart()
-        await site.balancers.delete(view("web", 443))
-        assert await certificates(site) == []
-
-    async def test_another_authority_is_another_certificate(self, site: BalancerSite) -> None:
-        await site.ensure(
-            view("web", 443, annotations={**MANAGED, "http-managed-certificate-acme-staging": "true"})
-        )
-        await site.ensure(view("web", 443, annotations=MANAGED))
-        [certificate] = await certificates(site)
-        assert "HC-Use-Staging-CA" not in certificate["labels"]
-        assert used(await site.one()) == {443: [certificate["id"]]}
 
     async def test_a_failed_issuance_is_retried_each_hour(self, site: BalancerSite) -> None:
         now = 0.0
@@ -230,14 +175,6 @@ class TestNotOursToDelete:
             "uploaded",
         ]
 
-    async def test_another_clusters_of_a_service_with_the_same_uid(self, site: BalancerSite) -> None:
-        """As when a cluster is restored from a backup beside the first."""
-        labels = {LABEL: UID, "ccm-from-scratch/namespace": "shop", "ccm-from-scratch/cluster": "c2"}
-        await managed(site, "theirs", labels)
-        await site.ensure(view("web", 443))
-        await site.balancers.delete(view("web", 443))
-        assert [certificate["name"] for certificate in await certificates(site)] == ["theirs"]
-
     @pytest.mark.parametrize("change", ["changed domains", "deleted"])
     @pytest.mark.parametrize("refuses", [True, False], ids=["the API refuses", "the list says so"])
     async def test_one_of_another_load_balancer(
@@ -265,19 +202,6 @@ class TestNotOursToDelete:
         assert f"({ours['id']}) was requested for this Service. It stays, because" in notice.message
         assert not notice.warning
         assert ours["id"] in {certificate["id"] for certificate in await certificates(site)}
-
-    @pytest.mark.parametrize("restarted", [False, True])
-    async def test_a_protected_load_balancers_stays(self, site: BalancerSite, *, restarted: bool) -> None:
-        """It serves nothing any more."""
-        service = view("web", 443, annotations={**MANAGED, "delete-protection": "true"})
-        await site.ensure(service)
-        [ours] = await certificates(site)
-        if restarted:
-            await site.restart()
-        result = await site.balancers.delete(service)
-        assert [notice.reason for notice in result.notices] == ["LoadBalancerProtected"]
-        assert ours["id"] not in {certificate["id"] for certificate in await certificates(site)}
-        assert (await site.one())["services"] == []
 
     async def test_one_whose_listener_could_not_be_changed(self, site: BalancerSite) -> None:
         """It is still in use, by our own load balancer."""

@@ -113,6 +113,9 @@ STRANGE = {**OURS, NAMESPACE: "strange"}
             EDGE,
             (9, True, False),
         ),
+        # One that has no ID because there was none when it was made stays its Services'.
+        ([shared(9, **{f"{PORT}80": UID})], HERE, EDGE, (9, False, False)),
+        ([balancer(5, **{LABEL: UID, SHARE: "edge"})], HERE, EDGE, OWN),
         # A Service that has one keeps it until there is a shared one, unless it leads that.
         ([MINE], HERE, EDGE, OWN),
         ([balancer(5, **{LABEL: UID, SHARE: "edge", **OURS}), shared(9, **OURS)], HERE, EDGE, OWN),

@@ -167,34 +167,6 @@ async def test_wrong_annotations_leave_the_shared_one_alone(site: BalancerSite) 
     assert after["services"] == before["services"]
 
 
-async def test_what_the_load_balancer_serves_with_is_never_asked_to_go(site: BalancerSite) -> None:
-    """Also where the list of its users is behind."""
-    managed = {
-        "protocol": "https",
-        "certificate-type": "managed",
-        "http-managed-certificate-domains": "a.example.com",
-    }
-    await site.ensure(view("web", 443, annotations=managed))
-    [mine] = (await site.sky.call("GET", "/certificates"))["certificates"]
-    body = {"name": "old", "type": "managed", "domain_names": ["b.example.com"], "labels": mine["labels"]}
-    old = (await site.sky.call("POST", "/certificates", body))["certificate"]
-    await site.restart()
-    asked: list[str] = []
-    request = site.balancers.inventory.api.request
-
-    async def changing(method: str, path: str, *args: Any, **more: Any) -> Any:
-        if method != "GET":
-            asked.append(f"{method} {path}")
-        return await request(method, path, *args, **more)
-
-    site.balancers.inventory.api.request = changing  # type: ignore[method-assign]
-    by_id = {"protocol": "https", "http-certificates": str(mine["id"])}
-    result = await site.ensure(view("web", 443, annotations=by_id))
-    assert asked == [f"DELETE /certificates/{old['id']}"]
-    assert result.steps == (f"delete managed certificate old ({old['id']})",)
-    assert not result.notices
-
-
 @pytest.mark.parametrize("ours", [True, False])
 async def test_a_recreated_network_is_followed_in_the_same_project(site: BalancerSite, *, ours: bool) -> None:
     """As where Terraform replaces it. In another project, one of the same name is a stranger's."""

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from balancer_site import UID, BalancerSite, view
+from balancer_site import BalancerSite, view
 
 OTHER = "99999999-8888-7777-6666-555555555555"
-
-
-async def test_ours_are_found_and_left_alone(site: BalancerSite) -> None:
-    await site.ensure(view())
-    made = await site.one()
-    assert await site.balancers.orphans({UID}) == []
-    [orphan] = await site.balancers.orphans(set())
-    assert (orphan.namespace, orphan.name, orphan.uid) == ("shop", "web", UID)
-    assert orphan.what == f"load balancer {made['name']} ({made['id']})"
-    assert await site.one() == made
 
 
 async def test_the_next_owner_is_named(site: BalancerSite) -> None:

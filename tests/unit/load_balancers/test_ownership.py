@@ -9,39 +9,7 @@ from ccm.cloud import CloudError
 
 OTHER = "99999999-8888-7777-6666-555555555555"
 NEW = "77777777-2222-3333-4444-555555555555"
-SERVICE_80 = {"protocol": "tcp", "listen_port": 80, "destination_port": 8080}
 SERVICE_25 = {"protocol": "tcp", "listen_port": 25, "destination_port": 2525}
-
-
-async def test_a_name_that_is_taken_costs_only_the_name(site: BalancerSite) -> None:
-    """Above all it must not cost the labels: they say whose the load balancer is."""
-    await site.make("taken")
-    await site.make("theirs")
-    service = view("web", 80, annotations={"adopt": "theirs", "name": "taken"})
-    with pytest.raises(CloudError, match=r"rename to taken: .*uniqueness_error"):
-        await site.ensure(service)
-    [adopted] = [one for one in await site.all() if one["name"] == "theirs"]
-    assert adopted["labels"][LABEL] == UID
-    assert [one["listen_port"] for one in adopted["services"]] == [80]
-    assert (await site.balancers.delete(service)).steps
-    assert all(one["services"] == [] and one["labels"] == {} for one in await site.all())
-
-
-class TestForeign:
-    async def test_the_official_ccms_is_taken_over_unchanged(self, site: BalancerSite) -> None:
-        a = (await site.add_nodes("a"))[0]
-        theirs = await site.make(
-            "a" + UID.replace("-", "")[:31],
-            labels={LABEL: UID},
-            network=site.network,
-            services=[{"protocol": "tcp", "listen_port": 80, "destination_port": 30080}],
-            targets=[{"type": "server", "server": {"id": number(a)}}],
-        )
-        await site.sky.forget_requests()
-        result = await site.ensure(view())
-        assert result.steps == ()
-        assert await site.writes() == 0
-        assert result.ingress[0].ip == theirs["public_net"]["ipv4"]["ip"]
 
 
 class TestAdoption:
@@ -57,18 +25,6 @@ class TestAdoption:
         assert balancer["labels"][LABEL] == UID
         assert [one["listen_port"] for one in balancer["services"]] == [80]
         assert (await site.ensure(service)).steps == ()
-
-    async def test_what_was_adopted_is_released_and_not_deleted(self, site: BalancerSite) -> None:
-        await site.add_nodes("a")
-        theirs = await site.make("theirs", labels={"team": "a"})
-        service = view(annotations={"adopt": "theirs"})
-        await site.ensure(service)
-        result = await site.balancers.delete(service)
-        balancer = await site.one()
-        assert balancer["id"] == theirs["id"]
-        assert balancer["labels"] == {"team": "a"}
-        assert (balancer["services"], balancer["targets"]) == ([], [])
-        assert [notice.reason for notice in result.notices] == ["LoadBalancerReleased"]
 
 
 class TestPreserveForeign:
@@ -104,28 +60,6 @@ class TestPreserveForeign:
         await site.ensure(service)
         assert targets(await site.one()).keys() == {number(site.nodes[0])}
 
-    async def test_without_the_annotation_it_is_the_services_alone_again(self, site: BalancerSite) -> None:
-        await site.make("theirs", services=[SERVICE_25])
-        await site.ensure(view("web", 80, annotations={"adopt": "theirs", "preserve-foreign": "true"}))
-        await site.restart()
-        alone = view("web", 80, annotations={"adopt": "theirs"})
-        await site.ensure(alone)
-        balancer = await site.one()
-        assert [one["listen_port"] for one in balancer["services"]] == [80]
-        assert not any("port-" in key for key in balancer["labels"])
-        assert (await site.ensure(alone)).steps == ()
-
-    async def test_one_that_we_made_stays_for_those_who_use_it(self, site: BalancerSite) -> None:
-        service = view("web", 80, annotations={"preserve-foreign": "true"})
-        await site.ensure(service)
-        await site.act((await site.one())["id"], "add_service", **SERVICE_25, proxyprotocol=False)
-        result = await site.balancers.delete(service)
-        balancer = await site.one()
-        assert [one["listen_port"] for one in balancer["services"]] == [25]
-        assert balancer["labels"] == {}
-        [notice] = result.notices
-        assert notice.message.endswith("stays, because others use it")
-
     @pytest.mark.parametrize("step", ["/actions/delete_service", "/actions/remove_target", ""])
     async def test_a_failed_cleanup_is_repeated(self, site: BalancerSite, step: str) -> None:
         """Its labels go last: without them nobody would know what is left to do."""
@@ -142,22 +76,6 @@ class TestPreserveForeign:
         assert (await site.balancers.delete(service)).steps
         balancer = await site.one()
         assert (balancer["labels"], balancer["services"], balancer["targets"]) == ({}, [], [])
-
-    async def test_where_all_ports_are_taken_none_is_ever_ours(self, site: BalancerSite) -> None:
-        await site.make("theirs", services=[SERVICE_80])
-        service = view("web", 80, annotations={"adopt": "theirs", "preserve-foreign": "true"})
-        theirs = (await site.one())["services"]
-        for _ in range(3):
-            [notice] = [
-                one
-                for one in (await site.ensure(service)).notices
-                if one.reason == "LoadBalancerPortConflict"
-            ]
-            assert "port 80 belongs to someone else" in notice.message
-            assert (await site.one())["services"] == theirs
-            await site.restart()
-        await site.balancers.delete(service)
-        assert ((await site.one())["services"], (await site.one())["labels"]) == (theirs, {})
 
 
 async def test_a_port_that_could_not_be_given_up_is_still_known_for_ours(site: BalancerSite) -> None:
@@ -198,12 +116,6 @@ class TestSuccessor:
         await site.balancers.delete(again)
         assert await site.all() == []
 
-    async def test_not_of_another_cluster_that_may_have_one_of_that_name(self, site: BalancerSite) -> None:
-        await site.restart(CCM_CLUSTER_ID="")
-        await site.ensure(view("first", 80, annotations={"share": "edge"}))
-        await site.ensure(view("first", 80, uid=NEW, annotations={"share": "edge"}))
-        assert (await site.one())["labels"][LABEL] == UID
-
 
 class TestShare:
     first = view("first", 80, annotations={"share": "edge"})
@@ -235,37 +147,6 @@ class TestShare:
         assert len((await site.one())["targets"]) == 2
         await site.balancers.delete(self.second)
         assert await site.all() == []
-
-    @pytest.mark.parametrize("looked", [True, False], ids=["after its next look", "before it"])
-    async def test_the_first_is_recreated_while_the_second_leads(
-        self, site: BalancerSite, *, looked: bool
-    ) -> None:
-        await site.add_nodes("a")
-        await site.ensure(self.first)
-        await site.ensure(self.second)
-        await site.balancers.delete(self.first)
-        if looked:
-            await site.ensure(self.second)
-        anew = view("first", 80, uid=NEW, annotations={"share": "edge"})
-        await site.ensure(anew)
-        balancer = await site.one()
-        assert {each["listen_port"] for each in balancer["services"]} == {80, 443}
-        assert balancer["labels"][LABEL] == OTHER
-        await site.ensure(self.second)
-        assert (await site.ensure(anew)).steps == ()
-        await site.balancers.delete(anew)
-        assert [each["listen_port"] for each in (await site.one())["services"]] == [443]
-
-    async def test_a_member_changes_only_its_own(self, site: BalancerSite) -> None:
-        await site.add_nodes("a")
-        await site.ensure(self.first)
-        annotations = {"share": "edge", "type": "lb31", "name": "mine", "algorithm-type": "least_connections"}
-        await site.ensure(view("second", 443, 8443, uid=OTHER, annotations=annotations))
-        await site.ensure(view("second", 8443, uid=OTHER, annotations=annotations))
-        balancer = await site.one()
-        assert balancer["load_balancer_type"]["name"] == "lb11"
-        assert balancer["name"] != "mine"
-        assert [each["listen_port"] for each in balancer["services"]] == [80, 8443]
 
 
 class TestMoving:

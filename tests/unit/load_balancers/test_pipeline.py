@@ -10,7 +10,6 @@ from pathlib import Path
 from types import FrameType
 
 from balancer_site import BalancerSite, view
-from test_certificates import MANAGED
 
 from ccm.hetzner import load_balancers
 
@@ -77,10 +76,3 @@ class TestTheWayOfAService:
             await site.balancers.delete(view())
         assert way == ["observed", "plan", "apply", "plan", "apply"]
         assert returns(way) == 2 <= MAX_RETURNS
-
-    async def test_a_managed_certificate_needs_no_third_plan(self, site: BalancerSite) -> None:
-        await site.add_nodes("a")
-        with walked() as way:
-            await site.ensure(view("web", 443, annotations=MANAGED))
-        assert way == ["spec", "observed", *ROUND, *ROUND]
-        assert returns(way) == 3 <= MAX_RETURNS

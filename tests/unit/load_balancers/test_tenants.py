@@ -24,24 +24,6 @@ def stranger(name: str = "them", *ports: int, **annotations: str) -> ServiceView
     return replace(view(name, *(ports or (443,)), uid=OTHER, annotations=annotations), namespace="evil")
 
 
-class TestAdopt:
-    async def test_not_without_the_operators_consent(self, site: BalancerSite) -> None:
-        before = await site.make("theirs")
-        with pytest.raises(CloudError, match="'evil' may not adopt") as caught:
-            await site.ensure(stranger(adopt="theirs"))
-        assert [notice.reason for notice in caught.value.notices] == ["LoadBalancerNotOurs"]
-        assert await site.one() == before
-
-    async def test_the_operators_label_outlives_the_service(self, site: BalancerSite) -> None:
-        theirs = {NAMESPACE: "evil", "team": "edge"}
-        await site.make("theirs", labels=theirs)
-        for _ in range(2):
-            await site.ensure(stranger(adopt="theirs"))
-            await site.restart()
-            await site.balancers.delete(stranger(adopt="theirs"))
-            assert (await site.one())["labels"] == theirs
-
-
 class TestShare:
     async def test_the_next_owner_needs_permission_to_share(self, site: BalancerSite) -> None:
         await site.restart(CCM_SHARE_NAMESPACES="shop, evil")
@@ -68,23 +50,6 @@ class TestShare:
         await site.ensure(view(annotations={"share": "edge"}))
         await site.ensure(guest)  # now it is known whose it is
         assert [one["listen_port"] for one in (await site.one())["services"]] == [80, 443]
-
-
-class TestClusterId:
-    """An id that is set, or changed, when there are load balancers: nothing is lost."""
-
-    async def test_set_later(self, site: BalancerSite) -> None:
-        await site.restart(CCM_CLUSTER_ID="")
-        leader, guest = (
-            view(annotations={"share": "edge"}),
-            view("guest", 443, uid=OTHER, annotations={"share": "edge"}),
-        )
-        await site.ensure(leader)
-        await site.ensure(guest)
-        await site.restart(CCM_CLUSTER_ID="c1")
-        assert (await site.ensure(guest)).steps == ()
-        assert (await site.ensure(leader)).steps == ()
-        assert len(await site.all()) == 1
 
 
 names = st.sampled_from(["shop", "evil", "other"])
