@@ -29,8 +29,8 @@ from .servers.servers import Servers
 
 __all__ = ["CloudControllerManager", "HetznerNetwork", "HetznerServers", "K3sCluster", "Settings", "settings"]
 
-_NO_LOOK = "a component has no preflight checks in the cloud; remove it"
-_PLAIN = "give a plain value; the output of another resource is known too late"
+_NO_LOOK = "a component does not check the cloud in advance; remove this setting"
+_PLAIN = "give a plain value, because the output of another resource is known too late"
 
 
 def settings(**given: Any) -> Settings:

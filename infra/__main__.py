@@ -29,7 +29,7 @@ from ccm_pulumi.servers.servers import Servers
 from infra.ccm_image import CcmImage, ImportedImage
 
 HERE = Place()
-"""Everything belongs to the stack itself: another parent would be another URN."""
+"""The stack itself is the parent of everything, because another parent would change the URNs."""
 
 
 def main() -> None:
@@ -43,13 +43,13 @@ def main() -> None:
         pulumi.log.warn(warning)
     controls = {control.role for control in of_kind(checked.settings.servers, Kind.CONTROL)}
     if checked.settings.restore_from and checked.existing & controls:
-        pulumi.log.info("restoreFrom is ignored because a control server exists; remove it from the settings")
+        pulumi.log.info(
+            "restoreFrom has no effect, because a control server exists. Remove it from the settings"
+        )
     window = checked.settings.os_upgrades
     if window and window.is_open(dt.datetime.now(dt.UTC)):
         until = f"{window.end} ({window.time_zone})"
-        pulumi.log.warn(
-            f"osUpgrades allows servers to reboot until {until}, also while this run changes them"
-        )
+        pulumi.log.warn(f"osUpgrades allows servers to reboot until {until}, even during this run")
     labels = cluster_labels(checked.settings.cluster_name, stack_label(), {})
     try:
         state = read_state()

@@ -30,7 +30,7 @@ until said=$(k3s ctr version 2>&1); do
   sleep 0.2
 done"""
 _PIN = """k3s ctr images ls -q | grep '^{repository}:' | while read -r image; do
-  # an empty value takes the label away
+  # an empty value removes the label
   [ "$image" = '{reference}' ] && pinned=pinned || pinned=
   k3s ctr images label "$image" "io.cri-containerd.pinned=$pinned" || exit 1
 done"""
@@ -99,7 +99,9 @@ async def import_image(host: Host, source: Source) -> None:
         platform = of_machine(machine)
         if platform is None:
             known = ", ".join(each.machine for each in PLATFORMS)
-            raise InfraError(f"the server's processor is {machine}; the CCM's image is built for {known}")
+            raise InfraError(
+                f"the processor of the server is {machine}; the CCM's image is built for {known}"
+            )
         content = await asyncio.to_thread(archive_for, source, platform)
         await shell.run(_WAIT_FOR_CONTAINERD, what="waiting for containerd", timeout=_IMPORT_SECONDS)
         await shell.feed(

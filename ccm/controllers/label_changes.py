@@ -36,9 +36,9 @@ def labels_for(
     skipped: dict[str, str] = {}
     for key, value in instance.labels.items():
         if RESERVED_LABEL.search(key):
-            skipped[key] = "its domain is reserved for Kubernetes"
+            skipped[key] = "the domain of this label is reserved for Kubernetes"
         elif present.get(key, value) not in (value, ours.get(key)):
-            skipped[key] = f"the Node has it with another value, {present[key]!r}"
+            skipped[key] = f"the Node already has this label with the value {present[key]!r}"
         else:
             wanted[key] = value
     return LabelChanges({key: value for key, value in wanted.items() if present.get(key) != value}, skipped)

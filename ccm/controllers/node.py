@@ -254,7 +254,8 @@ class NodeController:
 
     def _explain_failure(self, node: Node, error: CloudError) -> None:
         """Tell why a Node keeps its taint; a failure that has no reason of its own only when it lasts."""
-        lasting = [Notice("NodeNotInitialized", f"Its machine could not be read from the cloud: {error}")]
+        text = f"The cloud provider could not read the machine of this Node: {error}"
+        lasting = [Notice("NodeNotInitialized", text)]
         passing = self.queue.failures(node.metadata.name) < _PASSING
         report(self._recorder, reference_to(node), error.notices or ([] if passing else lasting))
 
@@ -264,16 +265,16 @@ class NodeController:
             reference_to(node),
             "Warning",
             "ProvidedNodeIPInvalid",
-            f"The kubelet was started with --node-ip={error.provided}, the cloud has: {offered}. Start the "
-            "kubelet with one of these addresses, or attach the machine to the network that the cloud "
-            "provider uses.",
+            f"The kubelet runs with --node-ip={error.provided}, but the machine has other addresses: "
+            f"{offered}. Start the kubelet with one of these addresses, or attach the machine to the "
+            "network that the cloud provider uses.",
         )
 
     def _explain_absent_machine(self, node: Node) -> None:
         text = (
-            f"The kubelet is Ready, but its machine {node.spec.provider_id} does not exist. It may have "
-            "been recreated with this name, and its addresses may belong to another server. Delete the "
-            "Node and restart the kubelet, which then registers it with the existing machine"
+            f"The kubelet is Ready, but machine {node.spec.provider_id} does not exist. A new machine may "
+            "have the name of this Node, and another server may have its addresses. Delete the Node and "
+            "restart the kubelet. The kubelet then registers a Node for the new machine"
         )
         self._recorder.event(reference_to(node), "Warning", "MachineNotFound", text)
 

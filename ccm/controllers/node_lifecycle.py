@@ -163,11 +163,11 @@ class NodeLifecycleController:
         if not self._nodes.synced.is_set():
             return "the list of nodes is not complete yet"
         if self._breaker.verdict is Verdict.STOP:
-            return "no node's machine exists in this project, so no node is deleted; check the token"
+            return "this project has no machine of any Node, so no Node is deleted. Check the token"
         silence = 0.0 if self._failing_since is None else loop_time() - self._failing_since
         if silence < _PATIENCE:
             return None
-        return f"the machines of nodes that are not ready are unknown for {silence:.0f} s"
+        return f"the machines of nodes that are not ready could not be checked for {silence:.0f} s"
 
     async def monitor(self) -> None:
         """Look once at every Node."""
@@ -374,10 +374,10 @@ class NodeLifecycleController:
 
 
 _PAUSED = {
-    Verdict.WAIT: "Its machine does not exist, but neither do most others, or they could not "
-    "be checked; the deletion is delayed",
-    Verdict.STOP: "Its machine does not exist, but neither does that of any node: the token may belong to "
-    f"another project, so no node is deleted. If the machines are gone, delete it by hand, or run with "
+    Verdict.WAIT: "The machine of this Node does not exist. The Node is not deleted yet, because most other "
+    "machines do not exist either, or could not be checked",
+    Verdict.STOP: "This project has no machine of any Node. The token may belong to another project, so no "
+    "Node is deleted. If the machines are gone, delete the Node by hand, or run with "
     f"{MASS_DELETION_BREAKER_OFF}",
 }
 

@@ -97,7 +97,7 @@ class _Outcome:
             CloudUnavailable: It would not, and each would be waited for.
         """
         if len(self.obstacles) > 1:
-            raise CloudUnavailable(f"not tried after others failed: {self.obstacles[-1]}")
+            raise CloudUnavailable(f"not tried, because other routes failed: {self.obstacles[-1]}")
 
 
 class RouteController:
@@ -277,7 +277,9 @@ class RouteController:
                     self._disputed[route] = loop_time()
             except CloudError as error:
                 outcome.note(error)
-                outcome.others.append(f"route {route.destination} via {route.gateway} not deleted: {error}")
+                outcome.others.append(
+                    f"could not delete the route to {route.destination} via {route.gateway}: {error}"
+                )
         for route_spec in plan.creations:
             if route_spec.route is not None:
                 await self._create(route_spec, route_spec.route, outcome)
@@ -311,8 +313,10 @@ class RouteController:
         self._explain_replaced(plan, table)
         cluster = ",".join(map(str, self._options.cluster_cidrs))
         for name, cidrs in plan.outside.items():
-            message = f"Its pod CIDR {', '.join(cidrs)} is outside --cluster-cidr={cluster}, so no route is "
-            message += "made for it; if Pods may have that range, name it in --additional-route-cidrs"
+            message = (
+                f"The pod CIDR {', '.join(cidrs)} is outside --cluster-cidr={cluster}, so this Node gets no "
+            )
+            message += "route. If Pods may use that range, add it to --additional-route-cidrs"
             self._warn(name, "ClusterCIDRMisconfigured", message)
         for name, cidrs in plan.unroutable.items():
             self._explain_family(name, cidrs)
@@ -320,13 +324,15 @@ class RouteController:
         self._held_back = len(plan.held_back)
         if plan.held_back:
             log.warning("routes_not_deleted", why=_NOT_SEEN, count=len(plan.held_back))
-            message = f"{len(plan.held_back)} routes are not deleted: {_NOT_SEEN}; the token may belong to "
-            message += f"another project. If this is true, run with {MASS_DELETION_BREAKER_OFF}"
+            message = (
+                f"{len(plan.held_back)} routes are not deleted, because {_NOT_SEEN}. The token may belong to "
+            )
+            message += f"another project. If the machines are gone, run with {MASS_DELETION_BREAKER_OFF}"
             self._recorder.event(self._about, "Warning", "RouteDeletionPaused", message)
         after = len(table.routes) - len(plan.deletions) + len(plan.creations)
         if table.limit is not None and plan.creations and after > NEARLY_FULL * table.limit:
             for route_spec in plan.creations:
-                message = f"The network will have {after} routes, the limit is {table.limit}"
+                message = f"The network will have {after} routes. Its limit is {table.limit} routes"
                 self._warn(route_spec.node, "RouteLimitNear", message)
 
     def _explain_replaced(self, plan: RoutePlan, table: RouteTable) -> None:
@@ -339,11 +345,13 @@ class RouteController:
             machine = machines.get(route_spec.destination)
             if machine is None:
                 continue
-            message = (
-                f"The network's route to its pod CIDR {route_spec.destination} led to {machine.address}, "
+            message = f"The network's route to pod CIDR {route_spec.destination} led to {machine.address}, "
+            message += (
+                f"machine {machine.name}, which isn't a node of this cluster. The route is replaced. If that "
             )
-            message += f"machine {machine.name}, which isn't a node of this cluster; it is replaced. If that "
-            message += "machine is another cluster's, give the two clusters different pod CIDRs or networks"
+            message += (
+                "machine belongs to another cluster, give the two clusters different pod CIDRs or networks"
+            )
             self._warn(route_spec.node, "RouteReplaced", message)
 
     def _foreign_machine(self, route: Route, table: RouteTable) -> Machine | None:
@@ -359,8 +367,8 @@ class RouteController:
             return
         self._explained.add(node.metadata.uid)
         message = (
-            f"The cloud's network can't route {', '.join(cidrs)} (it has no IPv6, or this isn't a CIDR), so "
-            "it gets no route; the CNI must carry these packets itself, for example in a tunnel"
+            f"The cloud's network can't route {', '.join(cidrs)}, because networks have no IPv6 or this "
+            "isn't a CIDR. The CNI must carry packets to this range itself, for example in a tunnel"
         )
         log.info("pod_cidr_not_routed", node=name, cidrs=list(cidrs))
         self._recorder.event(reference_to(node), "Normal", "PodCIDRNotRouted", message)
@@ -383,7 +391,7 @@ class RouteController:
             except NotFound:
                 log.info("node_vanished", node=name)
             except KubernetesError as error:
-                outcome.others.append(f"condition of node {name} not written: {error}")
+                outcome.others.append(f"could not write the condition of node {name}: {error}")
 
     async def _write_condition(self, node: Node, *, available: bool) -> None:
         now = timestamp(datetime.now(UTC))
@@ -476,9 +484,11 @@ def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     cidrs, problems = _parse("cluster-cidr", parts)
     if not parts:
-        problems.append("--cluster-cidr: needed for routes; set it, or --configure-cloud-routes=false")
+        problems.append(
+            "--cluster-cidr: required for routes. Set --cluster-cidr or --configure-cloud-routes=false"
+        )
     if len(parts) > 2 or (len({cidr.version for cidr in cidrs}) < len(parts) and not problems):
-        problems.append("--cluster-cidr: at most one range of IPv4 and one of IPv6")
+        problems.append("--cluster-cidr: takes at most one IPv4 range and one IPv6 range")
     if problems:
         raise ConfigurationError(problems)
     return cidrs

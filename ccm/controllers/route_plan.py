@@ -255,16 +255,19 @@ def _resolve_claims(claims: Sequence[_Claim]) -> None:
 def _own_problem(claim: _Claim) -> str:
     """Why a claim is not granted, whatever others claim."""
     if claim.destination in _DEFAULT_ROUTES:
-        return "that is the network's default route, not a range of Pods"
+        return "this CIDR is the default route of the network, not a range of Pods"
     if claim.machine is None:
-        return "its machine is not in the network"
+        return "the machine of the node is not in the network"
     if claim.present:
         return ""
     if claim.outside:
-        return "it is outside the ranges for Pods"
+        return "this CIDR is outside the ranges for Pods"
     if not claim.is_confirmed:
         machine = claim.machine
-        return f"its provider ID is that of machine {machine.name}, which is for a node named {machine.node}"
+        return (
+            f"the node has the provider ID of machine {machine.name}, which is for a node named "
+            f"{machine.node}"
+        )
     return ""
 
 
@@ -302,14 +305,15 @@ def _spec_of(claim: _Claim, existing: Route | None, table: RouteTable) -> RouteS
     if claim.present:
         return RouteSpec(name, destination, Route(destination, machine.address), present=True)
     if claim.route is None:
-        problem = f"its machine has {machine.address} in the network, which isn't an InternalIP of the node"
+        problem = f"the machine's address in the network, {machine.address}, isn't an InternalIP of the node"
         return RouteSpec(name, destination, problem=problem)
     if existing is None:
         return RouteSpec(name, destination, claim.route)
     other = table.machines.get(existing.gateway)
     owner = f"machine {other.name}, which doesn't belong to this node" if other else "no machine"
     problem = (
-        f"the network's route to it points to {existing.gateway}, {owner}; delete that route if it is wrong"
+        f"the network already routes this CIDR to {existing.gateway}, {owner}. If that route is wrong, "
+        "delete it"
     )
     return RouteSpec(name, destination, problem=problem)
 

@@ -121,10 +121,12 @@ class Project:
     def _sentence(self) -> str:
         network = self._network()
         missing = (
-            f"network {network} is not there" if network else "none of the cluster's servers has been seen"
+            f"this project has no network {network}"
+            if network
+            else ("this project has none of the cluster's servers")
         )
         return (
-            f"{missing}: the token probably belongs to another project, so nothing is deleted. "
+            f"{missing}. The token probably belongs to another project, so nothing is deleted. "
             f"If the servers are gone, run with {MASS_DELETION_BREAKER_OFF}"
         )
 

@@ -196,7 +196,8 @@ def explain_absence(
         shared = sorted(own & addresses)
         if shared:
             message += (
-                f". {kind} {number}, which has its address {shared[0]}, is named {name!r}: rename one of them"
+                f". {kind} {number} has this node's address {shared[0]}, but is named {name!r}. Rename one "
+                "of them"
             )
             break
     else:
@@ -204,7 +205,7 @@ def explain_absence(
             machine for machine in _known(servers, dedicated or ()) if machine[2].lower() == node.name.lower()
         )
         for kind, number, name, _ in alike:
-            message += f". {kind} {number} is named {name!r}: rename it, because names are case-sensitive"
+            message += f". {kind} {number} is named {name!r}. Rename it, because names are case-sensitive"
             break
     return Notice(REASON, message)
 

@@ -86,7 +86,7 @@ async def delete_services_by_cluster(hosts: Sequence[Host], report: Report) -> l
         async with connect_first(hosts, timeout=CONNECT_SECONDS) as shell:
             return await delete_services(shell, report)
     except InfraError as error:
-        report(f"the cluster did not respond, so it can't delete its load balancers itself: {error}")
+        report(f"the cluster does not respond, so Pulumi deletes its load balancers: {error}")
         return []
 
 
@@ -117,7 +117,9 @@ def clean_up_load_balancers(
         except CloudError as error:
             failed.append(_remedy(balancer, verdict, str(error), error.code))
     if failed:
-        raise InfraError("load balancers are left and cost money:\n" + "\n".join(failed))
+        raise InfraError(
+            ("some load balancers could not be deleted, and still cost money:\n") + ("\n").join(failed)
+        )
     return found
 
 
@@ -135,7 +137,7 @@ def clean_up_certificates(
     try:
         found = everything(fetcher(cloud, patience=patience), "certificates", "") if services else []
     except CloudError as error:
-        report(f"certificates of the cluster may be left: {error}")
+        report(f"could not look for certificates of the cluster: {error}")
         return
     for certificate in found:
         if not ownership.certificate_goes(certificate, services):
@@ -145,7 +147,7 @@ def clean_up_certificates(
             change(cloud, "DELETE", f"/certificates/{certificate['id']}")
             report(f"deleted the {name}, which the cluster had not deleted")
         except CloudError as error:
-            report(f"the {name} is left: {error}")
+            report(f"could not delete the {name}: {error}")
 
 
 def _carry_out(
@@ -154,7 +156,7 @@ def _carry_out(
     path = f"/load_balancers/{balancer['id']}"
     if verdict.fate is Fate.RELEASE:
         change(cloud, "PUT", path, {"labels": dict(verdict.labels)}, patience=patience)
-        report(f"{_named(balancer)} stays with its listeners, without our labels: {verdict.reason}")
+        report(f"{_named(balancer)} stays, without the labels of this cluster: {verdict.reason}")
     if verdict.fate is Fate.DELETE:
         try:
             change(cloud, "DELETE", path, patience=patience)
@@ -187,8 +189,8 @@ def _remedy(balancer: Mapping[str, Any], verdict: Verdict, reason: str, code: st
     cli, identity = "hcloud load-balancer", balancer["id"]
     delete = f"disable-protection {identity} delete" if code == "protected" else f"delete {identity}"
     return (
-        f"{_named(balancer)}: {reason}. To have it deleted: {cli} {delete}. "
-        f"To keep it: {cli} {verdict.keep}. Then destroy again"
+        f"{_named(balancer)}: {reason}. To delete it: {cli} {delete}. "
+        f"To keep it: {cli} {verdict.keep}. Then run pulumi destroy again"
     )
 
 

@@ -104,7 +104,7 @@ async def _left(shell: Shell, node: str, what: str, serve_on: Sequence[str], rep
         pods = await _list(shell, f"pods --field-selector=spec.nodeName={shlex.quote(node)}")
         return blockers(pods, await _list(shell, "poddisruptionbudgets"))
     except InfraError as error:
-        report(f"after the drain of {node} failed: {error}")
+        report(f"could not find out why the drain of {node} failed: {error}")
         return []
 
 
@@ -146,13 +146,15 @@ async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
         try:
             senders = await asyncio.to_thread(traffic.senders)
         except InfraError as error:
-            report(f"could not check whether load balancers still send to {node}: {error}; it is drained now")
+            report(
+                f"could not check whether load balancers still send to {node}: {error}. The drain continues"
+            )
             return
         if not senders:
             return
         await asyncio.sleep(traffic.pause)
     seconds = traffic.polls * traffic.pause
-    report(f"after {seconds:.0f} s {', '.join(senders)} still send to {node}; it is drained anyway")
+    report(f"after {seconds:.0f} s, {', '.join(senders)} still send to {node}. The drain continues")
 
 
 async def _list(shell: Shell, kind: str) -> list[Mapping[str, Any]]:
@@ -184,17 +186,19 @@ def _why(
     metadata: Mapping[str, Any], owners: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]
 ) -> str:
     if metadata.get("deletionTimestamp"):
-        return "it has not ended yet"
+        return "the Pod has not ended yet"
     if not owners:
-        return "no controller recreates it; delete it if you don't need it"
+        return "no controller recreates this Pod. Delete it if you don't need it"
     for budget in budgets:
         status = budget.get("status", {})
         same = budget["metadata"]["namespace"] == metadata["namespace"]
         if same and not status.get("disruptionsAllowed") and _selects(budget, metadata.get("labels", {})):
             healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
             name = budget["metadata"]["name"]
-            return f"the budget {name} allows no disruption: {healthy} healthy, {wanted} wanted"
-    return "it was not evicted in time"
+            return (
+                f"the PodDisruptionBudget {name} allows no disruption: {healthy} healthy, {wanted} required"
+            )
+    return "the Pod was not evicted in time"
 
 
 def _selects(budget: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
@@ -253,7 +257,7 @@ async def await_leader(
             return
         await asyncio.sleep(LEADER_PAUSE)
     seconds = LEADER_POLLS * LEADER_PAUSE
-    report(f"for {seconds:.0f} s no kube-controller-manager was the leader; {node} is drained anyway")
+    report(f"no kube-controller-manager was the leader for {seconds:.0f} s. The drain of {node} continues")
 
 
 def readmission(node: str, labels: Mapping[str, str], marks: Collection[str]) -> list[str]:

@@ -55,7 +55,10 @@ class DrainOnDeleteProvider(DrainingProvider):
             return
         cloud = self.cloud()
         if not (hosts := _hosts_to_drain(cloud, _props)):
-            print(f"the node {_props['node']} is not drained: its server or the control server does not run")
+            print(
+                f"the node {_props['node']} is not drained, because its server or the control server "
+                "does not run"
+            )
             return
         traffic = traffic_to(_props["member_id"], cloud)
         try:
@@ -69,7 +72,10 @@ class DrainOnDeleteProvider(DrainingProvider):
                     "Fix the cause and repeat the command, or delete the server without a drain: "
                     f"pulumi config set {KEY} 0"
                 ) from error
-            print(f"the node {_props['node']} is not drained: its server or control server was deleted")
+            print(
+                f"the node {_props['node']} is not drained, because its server or the control server was "
+                "deleted"
+            )
 
 
 class DrainOnDelete(ProviderResource, provider=DrainOnDeleteProvider, type_name="Departure"):

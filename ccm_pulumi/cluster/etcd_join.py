@@ -100,12 +100,15 @@ def _why(said: PeerAnswer) -> str:
     if said.has == SILENT:
         return said.reason
     if said.has == NONE:
-        return "it has no cluster"
+        return "this server has no cluster"
     if said.has == DOWN:
-        return "it has the cluster, and its API server is not ready"
+        return "this server has the cluster, but its API server is not ready"
     if said.has == OTHER:
-        return "it has a cluster, perhaps this one; check that it has its former private address"
-    return "it has the cluster, but no address in the private network"
+        return (
+            "this server has a cluster, perhaps this one. Check that the server has its former private "
+            "address"
+        )
+    return "this server has the cluster, but no address in the private network"
 
 
 async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer], str]) -> list[PeerAnswer]:

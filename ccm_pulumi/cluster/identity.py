@@ -37,11 +37,11 @@ class ClusterIdentityProvider(Provider):
         before, wanted = _olds.get("provider"), news.get("provider")
         if before and wanted and before != wanted and _olds.get("generation") == generation:
             raise InfraError(
-                f"ccm-from-scratch:cloudProviderName: {wanted!r} is not possible in a cluster whose Nodes "
-                f"have provider IDs that begin with {before}://. Kubernetes does not change a Node's "
-                f"provider ID, and a cloud-controller-manager called {wanted} takes Nodes of another one out "
-                "of all load balancers. Set it back: pulumi config set ccm-from-scratch:cloudProviderName "
-                f"{before}; or use another stack, or start again: pulumi destroy"
+                f"ccm-from-scratch:cloudProviderName: {wanted!r} is not possible, because the provider IDs "
+                f"of this cluster's Nodes begin with {before}://. Kubernetes can't change a provider ID, "
+                f"and a cloud-controller-manager with the name {wanted} would remove these Nodes from all "
+                "load balancers. To keep the cluster: pulumi config set ccm-from-scratch:cloudProviderName "
+                f"{before}. To use {wanted}, create another stack, or run pulumi destroy first"
             )
         return CheckResult({**news, "generation": generation}, [])
 

@@ -8,8 +8,8 @@ from typing import Any
 from ..config.k3s import DATASTORE, ENCRYPTION
 from ..servers.probe import AGENT_UNIT, K3S, SERVER_UNIT, Report, digest, file_differences, is_running
 
-API_SILENT = "the Kubernetes API on it doesn't respond"
-"""No other difference counts there: one of several may only lack the connection to the others."""
+API_SILENT = "its Kubernetes API doesn't respond"
+"""The only difference that may come from another server: a member without quorum doesn't respond."""
 _JOINS = ("--server=", "--cluster-init")
 """Flags that k3s ignores if it has etcd data."""
 
@@ -25,12 +25,12 @@ def installation_drift(
     wanted = _comparable(flags)
     if changed := sorted(wanted ^ _comparable(has[1:])):
         names = sorted({flag.partition("=")[0] for flag in changed})
-        found.append(f"{unit} has other flags than the program gave it: {', '.join(names)}")
+        found.append(f"{unit} has other flags than this program set: {', '.join(names)}")
     of_unit = report.environment.get(unit, {})
     for name, value in environment.items():
         known = value if name == "K3S_URL" else digest(value)
         if of_unit.get(name) != known:
-            found.append(f"{unit} has another {name} than the program gave it")
+            found.append(f"{unit} has another {name} than this program set")
     state = report.unit(unit)
     if state.enabled != "enabled":
         found.append(f"{unit} is {state.enabled or 'unknown'}, not enabled")
@@ -63,8 +63,8 @@ def server_drift(
     if any(what.startswith(ENCRYPTION) for what in found):
         # a refresh of a Secret stops the run before anything is repaired
         found.append(
-            "if the run stops because Secrets can't be read, repair k3s alone: pulumi up --target URN, with "
-            "the URN of the K3sServer that 'pulumi stack --show-urns' lists; then repeat the command"
+            "if Pulumi can't read Secrets, repair k3s alone first: pulumi up --target URN, with the URN of "
+            "the K3sServer that 'pulumi stack --show-urns' lists. Then repeat the command"
         )
     if DATASTORE not in report.files:
         found.append(f"{DATASTORE} is gone")

@@ -81,11 +81,11 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             # a replaced token is unknown in a preview, and no other is
             if _news["token"] != _olds.get("token"):
                 raise InfraError(
-                    "the token of k3s servers is not replaced while several control servers have the "
-                    "cluster: one after the other would leave it, and none could join again. Nothing of the "
-                    "cluster was changed. Leave the token out of --replace and --target-replace. Where the "
-                    "state has another one already, because there was no preview: put back the copy of the "
-                    "state from before (pulumi stack import)"
+                    "the token of k3s servers can't be replaced while there are several control servers: "
+                    "each server would leave the cluster, and none could join again. The cluster was not "
+                    "changed. Remove the token from --replace and --target-replace. If you ran without a "
+                    "preview, the state has a new token already: import the state from before (pulumi "
+                    "stack import)"
                 )
         restores = bool(result.replaces and _news.get("restore_from"))
         # A member joins the others' cluster again. A single control server takes its cluster with it, even if
@@ -149,7 +149,10 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             waits = self._can_have_quorum(_news, report)
             repair = repair_of(found, report, unchanged=unchanged, waits=waits)
             if repair is Repair.LATER:
-                print(f"{host.address}: repeat the command when the others have quorum, and it joins again")
+                print(
+                    f"{host.address}: this server can't join until the other control servers have quorum. "
+                    "Then repeat the command"
+                )
             if repair is not Repair.NOW:
                 return UpdateResult({**_news, **noted})
             if self._has_lost_its_cluster({**_news, **noted}, report):
@@ -217,12 +220,11 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         if not member:
             if is_empty:
                 raise InfraError(
-                    f"the control server at {host.address} no longer has a cluster, and there is no other "
-                    f"control server that has it: {k3s.DATASTORE} is gone, as after a rebuild in the "
-                    "console. Nothing was changed, so that no empty cluster takes its place. To begin from a "
-                    "snapshot, name it first: pulumi config set ccm-from-scratch:restoreFrom SNAPSHOT. Then, "
-                    f"or to begin an empty cluster: hcloud server delete {props['server_id']}, and repeat "
-                    "the command"
+                    f"the control server at {host.address} has lost the cluster, and no other control "
+                    f"server has it: {k3s.DATASTORE} is missing, as after a rebuild in the console. "
+                    "Nothing was changed. To restore a snapshot: pulumi config set "
+                    "ccm-from-scratch:restoreFrom SNAPSHOT. To start an empty cluster, skip this step. "
+                    f"Then run hcloud server delete {props['server_id']}, and repeat the command"
                 )
             return False
         peers = peers_of(self.cloud(), props["server_id"], props["private_ip"], jump=host.jump)

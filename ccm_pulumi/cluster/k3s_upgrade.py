@@ -108,9 +108,9 @@ async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Releas
     if behind := left_behind(kubelets, installed, release, leads):
         named = ", ".join(f"{node} ({kubelets[node]})" for node in behind)
         why = (
-            f"kubelets would be over {OLDEST_KUBELET} minor versions older than the API server: {named}. "
-            "A server of a pool with min and max is renewed by kubectl drain NODE and hcloud server delete "
-            "NODE, another one by pulumi up without this change"
+            f"these kubelets would be more than {OLDEST_KUBELET} minor versions older than the API server: "
+            f"{named}. In a pool with min and max, replace the server: kubectl drain NODE, then hcloud "
+            "server delete NODE. In other pools, first run pulumi up without this change"
         )
         raise VersionError(_problem(release, why))
 

@@ -54,10 +54,10 @@ def why_not(installed: str, release: Release, *, restores: bool = False) -> str:
     if wanted < here[: len(wanted)]:
         if restores:
             return ""
-        return f"it is older than {installed}, which is installed, and k3s does not support downgrades"
+        return f"{installed} is installed, and k3s does not support downgrades"
     if wanted[0] != here[0] or wanted[1] > here[1] + 1:
         step = f"v{here[0]}.{here[1] + 1}"
-        return f"{installed} is installed, and k3s can't skip a minor version: upgrade to {step} first"
+        return f"{installed} is installed, and k3s can't skip a minor version. Upgrade to {step} first"
     return ""
 
 

@@ -26,12 +26,12 @@ from ..lib.ssh import CONNECT_SECONDS, Host, run_once
 from ..servers.server import hosts_of
 
 RENEWAL = timedelta(days=90)
-"""k3s makes another certificate when it starts and the old one, which was valid for a year, has no more than
-this left; releases from May 2025 on do so thirty days earlier: https://docs.k3s.io/cli/certificate"""
+"""k3s renews a certificate, which is valid for a year, if it starts within this time before the end. Releases
+since May 2025 renew it thirty days earlier: https://docs.k3s.io/cli/certificate"""
 _LOOK_CONNECT_SECONDS = 4.0
 _UNANSWERED = "unanswered"
 """Output that a refresh sets: why the API server did not answer."""
-_RESTART = "k3s creates another one when it starts: systemctl restart k3s, on one control server at a time"
+_RESTART = "To renew it, restart k3s on one control server at a time: systemctl restart k3s"
 
 
 class KubeconfigProvider(Provider):
@@ -66,7 +66,7 @@ class KubeconfigProvider(Provider):
             try:
                 found = asyncio.run(fetch(hosts_of(props), _LOOK_CONNECT_SECONDS))
             except InfraError as error:
-                print(f"the certificate in the kubeconfig has expired, and there is no other one: {error}")
+                print(f"the certificate in the kubeconfig has expired, and no new one could be read: {error}")
             else:
                 raise _expired("" if not ends_by(self.now(), found) else _RESTART)
         outs = {name: value for name, value in props.items() if name != _UNANSWERED}
@@ -87,7 +87,7 @@ class KubeconfigProvider(Provider):
         if ends_by(self.now(), original):
             raise _expired(_RESTART)
         if ends_by(self.now() + RENEWAL, original):
-            print(f"the certificate in the kubeconfig ends on {expiry(original):%Y-%m-%d}. {_RESTART}")
+            print(f"the certificate in the kubeconfig expires on {expiry(original):%Y-%m-%d}. {_RESTART}")
         url = wait_for_endpoint(endpoints(original, props), self.patience())
         # The text differs each time, so that Pulumi configures its plugin again: the official one asks a
         # cluster once, and takes it for unreachable in the whole run.
@@ -108,11 +108,10 @@ class Kubeconfig(ProviderResource, provider=KubeconfigProvider):
 
 def _expired(first: str) -> InfraError:
     """The error for an expired certificate; ``first``, if not empty, is to be done on the servers first."""
-    before = f" {first}. Then" if first else " So"
+    before = f" {first}. Then read the new kubeconfig" if first else " To read a new kubeconfig"
     return InfraError(
         "the certificate in the kubeconfig has expired, so Pulumi can't see what is in the cluster."
-        f"{before} type: pulumi up --refresh=false, which reads the kubeconfig again. With that flag "
-        "pulumi destroy works, too"
+        f"{before}: pulumi up --refresh=false. With that flag, pulumi destroy works, too"
     )
 
 
@@ -149,11 +148,11 @@ def wait_for_endpoint(urls: Sequence[str], patience: Patience) -> str:
             reasons.append(f"{url}: {reason}")
         if patience.now() >= deadline:
             raise InfraError(
-                f"the Kubernetes API didn't respond within {patience.seconds:.0f} s:\n{listed(reasons)}\n"
-                "Nothing in the cluster was changed. Is k3s running (systemctl status k3s, on a control "
-                "server), does the firewall let your address through (ccm-from-scratch:sshAllowedCidrs), and "
-                "does a load balancer, if there is one, find a healthy control server (hcloud load-balancer "
-                "describe)? Correct it, then repeat the command"
+                f"the Kubernetes API didn't respond within {patience.seconds:.0f} "
+                f"s:\n{listed(reasons)}\nThe cluster was not changed. Check that k3s runs on the control "
+                "servers (systemctl status k3s), that the firewall allows your address "
+                "(ccm-from-scratch:sshAllowedCidrs), and that the load balancer of the API, if there is "
+                "one, has a healthy target (hcloud load-balancer describe). Then repeat the command"
             )
         patience.sleep(patience.pause)
 

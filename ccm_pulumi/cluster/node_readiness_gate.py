@@ -92,10 +92,10 @@ def still_lacks(
     if missing or node is None:
         return missing[""]
     if any(control.has_route for control in controls) and not node.has_route:
-        return "the cloud-controller-manager has not created a route to its Pods"
+        return "the cloud-controller-manager has not created a route to the Pods of the node"
     # k3s's kubelet has the version of k3s, another one that of Kubernetes, which is its first part
     if installed and node.version not in (installed, installed.partition("+")[0]):
-        return f"its kubelet is still {node.version}, and {installed} is installed"
+        return f"the kubelet still runs {node.version}, but {installed} is installed"
     return ""
 
 
@@ -130,14 +130,14 @@ async def _await(
             if not lacks:
                 break
             if skip_silent and node and node.is_silent:
-                print(f"not waiting for the node {name}: its kubelet did not report before the run")
+                print(f"not waiting for the node {name}, because its kubelet did not respond before this run")
                 return
             if time.monotonic() > deadline:
                 raise InfraError(
-                    f"{WAIT_SECONDS:.0f} s after its server was replaced or upgraded, the node {name} does "
-                    f"not take Pods: {lacks}\nLater servers of the rollout are unchanged. See: "
-                    f"kubectl describe node {name}. Fix the cause and repeat the command, which continues "
-                    "with this node"
+                    f"the node {name} does not accept Pods {WAIT_SECONDS:.0f} s after its server was "
+                    f"replaced or upgraded: {lacks}\nLater servers of the rollout are unchanged. See: "
+                    f"kubectl describe node {name}. Fix the cause and repeat the command. The rollout then "
+                    "continues with this node"
                 )
             await asyncio.sleep(POLL_SECONDS)
         if node and await readmit(shell, name):
@@ -159,4 +159,6 @@ async def _await_traffic(node: str, traffic: Traffic) -> None:
     except InfraError as error:
         print(f"could not check whether load balancers report {node} as healthy: {error}")
         return
-    print(f"after {traffic.polls * traffic.pause:.0f} s {', '.join(missing)} do not report {node} as healthy")
+    print(
+        f"after {traffic.polls * traffic.pause:.0f} s, {', '.join(missing)} do not report {node} as healthy"
+    )

@@ -42,10 +42,10 @@ class Peer:
     def unreachable(self) -> str:
         """Why it can't be reached; empty if it can."""
         if not self.runs:
-            return "it is off"
+            return "the server is off"
         if self.public or (self.private and self.jump):
             return ""
-        return "it has no public address, and the cluster no NAT server"
+        return "the server has no public address, and the cluster has no NAT server"
 
     def host(self, private_key: str) -> Host:
         """How to reach it. Any host key on the way is accepted; see etcd_join.py."""

@@ -193,5 +193,5 @@ async def _range(shell: Shell, name: str) -> str:
 
 def without_range(name: str, *, joined: bool) -> str:
     """What to tell about a node that has no range for Pods in time."""
-    lacks = "it has no Pod CIDR" if joined else NOT_JOINED
-    return f"after {WAIT_SECONDS:.0f} s the node {name} can't get a Pod network: {lacks}"
+    lacks = "the Node has no Pod CIDR" if joined else NOT_JOINED
+    return f"the node {name} has no Pod network after {WAIT_SECONDS:.0f} s: {lacks}"

@@ -130,10 +130,9 @@ def check_restart(node: str, others: Mapping[str, bool]) -> None:
     members = len(others) + 1
     if members > 2 and sum(others.values()) < members // 2 + 1:
         raise InfraError(
-            f"k3s on the control server {node} was not changed: while it restarts, etcd would lose quorum.\n"
-            f"{listed(_states(others))}\n"
-            "Repair those that don't answer. If one is lost, delete its server (hcloud server delete NAME) "
-            "and repeat the command without this change first"
+            f"k3s on the control server {node} was not changed, because etcd would lose quorum while k3s "
+            f"restarts.\n{listed(_states(others))}\nRepair the servers that don't answer. If a server is "
+            "lost, delete it (hcloud server delete NAME) and run pulumi up without this change first"
         )
 
 

@@ -39,7 +39,7 @@ _OF_SERVER = """for unit in k3s k3s-agent; do
 done
 echo 'k3s is not installed'"""
 """The state of k3s on a server that isn't a Node or accepts no Pods."""
-NOT_JOINED = "it has not joined the cluster"
+NOT_JOINED = "the server has not joined the cluster"
 _TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 _CONTROL = "node-role.kubernetes.io/control-plane"
 
@@ -76,7 +76,7 @@ class NodeView:
     def lacks(self) -> str:
         """What is missing, for a person; empty when nothing is."""
         if not self.initialized:
-            return "the cloud-controller-manager has not initialized it"
+            return "the cloud-controller-manager has not initialized the Node"
         return "" if self.ready else f"it is not ready: {self.reason or 'its kubelet says nothing'}"
 
 
@@ -125,7 +125,7 @@ def _lacks(node: NodeView | None, server_id: str) -> str:
     if node is None:
         return NOT_JOINED
     if node.initialized and node.server_id != server_id:
-        return f"an older node with that name exists, of server {node.server_id}"
+        return f"the Node belongs to an older server, {node.server_id}"
     return node.lacks
 
 
@@ -160,14 +160,18 @@ class ReadyNodesProvider(ServerProvider):
                 (one.reason for one in outcomes if isinstance(one, NoReport)), "no API server is ready"
             )
             # the Kubernetes provider does not report objects that it could not read
-            unknown = "so changes of its objects are unknown"
+            unknown = "so Pulumi does not know changes of its objects"
             return [
                 f"the cluster can't list its Nodes: {reason}",
-                f"{unknown}: repeat the command when the cluster responds",
+                f"{unknown}. Repeat the command when the cluster responds",
             ]
         views = {name: view(node) for name, node in nodes.items()}
         missing = [f"{name}: {what}" for name, what in lacking(server_ids(props), views).items()]
-        left = [f"{name}: an upgrade left it cordoned" for name, node in views.items() if node.upgrading]
+        left = [
+            f"{name}: cordoned by an upgrade that did not finish"
+            for name, node in views.items()
+            if node.upgrading
+        ]
         return missing + left
 
 
@@ -215,7 +219,7 @@ async def _report(shell: Shell, missing: Mapping[str, str], hosts: Mapping[str, 
         [
             f"after {WAIT_SECONDS:.0f} s nodes aren't ready:",
             *parts,
-            "the cloud-controller-manager said last:",
+            "the last log lines of the cloud-controller-manager:",
             logs,
         ]
     )

@@ -49,13 +49,13 @@ _S3: Parts = {
     ),
     "bucket": (
         _matching(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"),
-        "use its name: 3 to 63 lower-case letters, digits, dots and hyphens, no dot or hyphen at an end",
+        "use 3 to 63 lower-case letters, digits, dots and hyphens, with letters or digits at both ends",
     ),
     "folder": (
         _matching(r"[A-Za-z0-9._/-]{0,200}"),
         "give at most 200 letters, digits, dots, underscores, slashes and hyphens",
     ),
-    "region": (_matching(r"[a-z0-9-]{1,63}"), "give its name, such as fsn1"),
+    "region": (_matching(r"[a-z0-9-]{1,63}"), "give the name of a region, such as fsn1"),
     "accessKey": (_matching(r"[!-~]{1,256}"), _KEY),
     "secretKey": (_matching(r"[!-~]{1,256}"), _KEY),
     "insecure": (_matching("true|false"), "give true or false"),

@@ -132,12 +132,12 @@ def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[
         longest = f"{cluster_name}-{pool.name}-{ending}"
         if len(longest) > MAX_NAME_LENGTH:
             allowed = (
-                f"its servers would be named {longest}, but a name has at most {MAX_NAME_LENGTH} characters"
+                f"a server would be named {longest}, but a name has at most {MAX_NAME_LENGTH} characters"
             )
             problems.append(Problem(f"{key}[{index}].name", pool.name, allowed))
     total = sum(pool.max_size for pool in pools)
     if total > MAX_WORKERS:
-        allowed = f"all pools together have at most {MAX_WORKERS} servers, the limit of a network"
+        allowed = f"give at most {MAX_WORKERS} servers in all pools together, because a network has a limit"
         problems.append(Problem(key, f"{total} servers", allowed))
     return problems
 
@@ -172,13 +172,16 @@ def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Prob
         return []
     problems = []
     if pool.min > pool.max:
-        problems.append(Problem(f"{key}.min", pool.min, f"it is more than {key}.max, {pool.max}"))
+        problems.append(Problem(f"{key}.min", pool.min, f"give at most {key}.max, {pool.max}"))
     for name in _NOT_WITH_BOUNDS:
         if entry.get(name) is not None:
             allowed = "remove it: with max, the cluster-autoscaler creates and removes the servers"
             problems.append(Problem(f"{key}.{name}", entry[name], allowed))
     if GROUP_SEPARATOR in pool.name:
-        allowed = f"{GROUP_SEPARATOR} separates the names of cluster and pool in the node group's name"
+        allowed = (
+            f"a name must not contain {GROUP_SEPARATOR}, which separates cluster and pool in the node "
+            "group's name"
+        )
         problems.append(Problem(f"{key}.name", pool.name, allowed))
     return problems
 
@@ -187,7 +190,7 @@ def _name(value: Any) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError
     if value in RESERVED:
-        raise ValueError(f"{value} is the name of the servers that run Kubernetes itself; choose another one")
+        raise ValueError(f"{value} is the name of servers that run Kubernetes itself; choose another name")
     return value
 
 
@@ -238,8 +241,9 @@ def _against_label(label: str, content: Any) -> str:
     if not refused and label != _INSTANCE_TYPE:
         return ""
     return (
-        f"{label} can't be a pool's label: of Kubernetes' labels a kubelet may only set node.kubernetes.io/… "
-        "and kubelet.kubernetes.io/…; type, zone and region come from the cloud-controller-manager"
+        f"a pool can't set {label}. A kubelet may set only two groups of Kubernetes' own labels: "
+        "node.kubernetes.io/… and kubelet.kubernetes.io/…. The cloud-controller-manager sets type, zone and "
+        "region"
     )
 
 
@@ -255,7 +259,7 @@ def _taints(value: Any) -> tuple[str, ...]:
             wrong.append(str(error))
             continue
         if key.rpartition("/")[0] in _OF_CONTROLLERS:
-            wrong.append(f"{text}: Kubernetes' controllers set and remove this taint; choose another key")
+            wrong.append(f"{text}: controllers of Kubernetes set and remove this taint; choose another key")
         if (key, effect) in seen:
             wrong.append(f"{text}: another taint has the same key and effect")
         seen.add((key, effect))

@@ -55,7 +55,7 @@ def parse_window(value: Any, key: str) -> tuple[RebootWindow | None, list[Proble
         return None, []
     parts, problems = parts_of(setting, key, _PARTS, _PARTS)
     if "start" in parts and "end" in parts and parts["end"] <= parts["start"]:
-        allowed = f"it must be later than start {parts['start']}: the window is within one day"
+        allowed = f"end must be later than start {parts['start']}: a window can't pass midnight"
         problems.append(Problem(f"{key}.end", parts["end"], allowed))
     if problems:
         return None, problems
@@ -82,7 +82,7 @@ def _zone(value: Any) -> str:
 
 _TIME_ALLOWED = 'give a time of the day with two digits each and in quotes, such as "02:00"'
 _PARTS: Parts = {
-    "days": (_days, f"give a list of some of {', '.join(DAYS)}"),
+    "days": (_days, f"give a list of days: {', '.join(DAYS)}"),
     "start": (_time, _TIME_ALLOWED),
     "end": (_time, _TIME_ALLOWED),
     "timeZone": (_zone, "give the name of a time zone, such as Europe/Berlin or UTC"),

@@ -144,8 +144,8 @@ def odd_number(numbers: Sequence[int]) -> Type:
             raise ValueError
         return int(value)
 
-    allowed = f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number survives no more "
-    return plain(parse, f"{allowed}losses than the next lower odd number", numbers[0])
+    allowed = f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number tolerates no more "
+    return plain(parse, f"{allowed}failures than the next lower odd number", numbers[0])
 
 
 def names(maximum: int) -> Type:
@@ -181,15 +181,18 @@ def cidr() -> Type:
             raise ValueError
         return ipaddress.IPv4Network(value)
 
-    allowed = "give one IPv4 range whose host bits are zero, such as 10.0.0.0/24; "
-    allowed += "without a second one for IPv6, which Hetzner's networks don't route"
+    allowed = "give one IPv4 range whose host bits are zero, such as 10.0.0.0/24. "
+    allowed += "Hetzner's networks don't route IPv6"
     return plain(parse, allowed, ipaddress.IPv4Network("0.0.0.0/0"))
 
 
 def sources(unset: str = "") -> Type:
     """Ranges for a firewall; ``unset`` is the problem if there are none (empty: there may be none)."""
     examples = '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]'
-    allowed = f"give an address, a range, or a list of at most {MAX_SOURCES}, such as {examples}; or any"
+    allowed = (
+        f"give an address, a range, or a list of at most {MAX_SOURCES}, such as {examples}, or any for all "
+        "addresses"
+    )
     type_ = plain(lambda value: parse_sources(_listed(value)), allowed, ())
 
     def read(value: Any, key: str) -> tuple[Any, list[Problem]]:
@@ -210,7 +213,7 @@ def cloud_labels() -> Type:
         return labels
 
     type_this = "pulumi config set --path labels.team shop"
-    keys = f"without reserved keys ({', '.join(OURS)}) or below hetzner.cloud"
+    keys = f"but no reserved key ({', '.join(OURS)}) and no key below hetzner.cloud"
     allowed = f"use valid Kubernetes labels, {keys}. Example: {type_this}"
     return plain(parse, allowed, {})
 

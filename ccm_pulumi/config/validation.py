@@ -81,19 +81,21 @@ def rules_between(settings: Settings) -> list[Problem]:
     def rule(key: str, value: object, broken: object, allowed: str) -> None:
         problems.extend([Problem(key, value, allowed)] if broken else [])
 
-    exact = f"{key_of('k3s_version')} {settings.k3s_version} is an exact version; to follow a channel, run: "
+    exact = f"{key_of('k3s_version')} {settings.k3s_version} is an exact version. To follow a channel: "
     both = settings.k3s_channel and settings.k3s_version
     rule(key_of("k3s_channel"), settings.k3s_channel, both, f"{exact}pulumi config set k3sVersion ''")
     allowed = "give the path of a file that exists, or nothing"
     rule(key_of("restore_from"), snapshot, no_snapshot, allowed)
-    allowed = f"with one control server, also set {key_of('etcd_snapshots')}: without it there is no etcd"
+    allowed = f"with one control server, also set {key_of('etcd_snapshots')}, because k3s then uses etcd"
     without_etcd = snapshot and not no_snapshot and not settings.outlives_servers
     rule(key_of("restore_from"), snapshot, without_etcd, allowed)
     allowed = "the cluster-autoscaler uses one image for all pools with max"
     rule(key_of("pools"), ", ".join(images), len(images) > 1, allowed)
-    allowed = "all pools with max have public addresses, or none has: the cluster-autoscaler has one setting"
+    allowed = (
+        "give the same value to all pools with max, because the cluster-autoscaler has one setting for all"
+    )
     rule(key_of("pools"), "publicIpv4 true and false", len(ways) > 1, allowed)
-    allowed = f"it is in an existing network, which {key_of('import_network')} must name"
+    allowed = f"a gateway is in an existing network: set {key_of('import_network')}, too"
     elsewhere = settings.gateway and not settings.import_network
     rule(key_of("gateway"), settings.gateway.address, elsewhere, allowed)
     allowed = f"with {key_of('private_nodes')} no control server has a public address, so the Kubernetes "
@@ -101,7 +103,7 @@ def rules_between(settings: Settings) -> list[Problem]:
     rule(key_of("api_endpoint"), settings.api_endpoint, unreachable, f"{allowed}API needs {PUBLIC_BALANCER}")
     allowed = f"with {key_of('os_upgrades')} servers are drained before they reboot: give at least 1"
     rule(key_of("drain_seconds"), 0, settings.os_upgrades and not settings.drain_seconds, allowed)
-    allowed = "there are no workers, so no server would run Pods: remove it, or add workers"
+    allowed = "no server would run Pods, because there are no workers: remove this setting, or add workers"
     takes_none = settings.taint_control_servers and own and not takes_pods
     rule(key_of("taint_control_servers"), "true", takes_none, allowed)
     for index, pool in enumerate(settings.pools):
@@ -110,7 +112,7 @@ def rules_between(settings: Settings) -> list[Problem]:
         allowed += f"{key_of('cloud_provider_name')} hcloud when you create the cluster"
         other_name = pool.max is not None and settings.cloud_provider_name != "hcloud"
         rule(f"{key}.max", pool.max, other_name, allowed)
-        allowed = "remove it: servers without public addresses have no firewall"
+        allowed = "remove this, because servers without public addresses have no firewall"
         is_private = pool.firewall and not settings.worker_pools[index].public_ipv4
         rule(f"{key}.firewall", pool.name, is_private, allowed)
     return problems
@@ -130,8 +132,8 @@ def existing_cluster_problems(settings: Settings) -> list[Problem]:
             keys += [f"{key_of('pools')}[{index}].{key}"] * is_wanted
     if not keys:
         return []
-    allowed = f"it names an existing cluster; remove it, or {', '.join(keys)}, which "
-    allowed += "only a cluster that this program creates can have"
+    allowed = f"{', '.join(keys)}: only a cluster that this program creates can have these settings. Remove "
+    allowed += "them, or remove the kubeconfig of the existing cluster"
     return [Problem(key_of("kubeconfig_path"), settings.kubeconfig_path, allowed)]
 
 
@@ -142,19 +144,19 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
     nodes, capacity = settings.workers + settings.control_count, _capacity(settings)
     # Python's is_private includes link-local addresses, and those for documentation and benchmarks
     private = any(network.subnet_of(allowed) for allowed in RFC_1918)
-    inside = f"it must be inside {key_of('network_cidr')} {network}"
-    on_subnet = f"it overlaps {key_of('subnet_cidr')} {subnet}"
-    on_pods = f"it overlaps {key_of('cluster_cidr')} {pods}"
-    on_gateway = f"{PUBLIC_GATEWAY} is in it, Hetzner's gateway: no route may contain it"
+    inside = f"the range must be inside {key_of('network_cidr')} {network}"
+    on_subnet = f"the range overlaps {key_of('subnet_cidr')} {subnet}"
+    on_pods = f"the range overlaps {key_of('cluster_cidr')} {pods}"
+    on_gateway = f"the range contains Hetzner's gateway {PUBLIC_GATEWAY}, which no route may contain"
     nat, balancer = " and the NAT server" * settings.has_nat, " and a load balancer" * _has_balancer(settings)
-    too_many = f"with {settings.workers} workers{nat} they are {capacity['control_count'].used} servers"
-    too_many += f", and a Hetzner network takes {MAX_SERVERS}"
-    small = f"it is too small for {nodes} servers{balancer}{nat}"
-    each = f"it needs a /24 for each of {nodes} servers"
+    too_many = f"with {settings.workers} workers{nat} there are {capacity['control_count'].used} servers"
+    too_many += f", but a Hetzner network takes {MAX_SERVERS}"
+    small = f"the range is too small for {nodes} servers{balancer}{nat}"
+    each = f"the range needs a /24 for each of {nodes} servers"
     # the settings of each rule, first the one to change
     rules = [
         (("network_cidr",), private, "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
-        (("network_cidr",), network.prefixlen <= 24, "a Hetzner network is a /24 or larger"),
+        (("network_cidr",), network.prefixlen <= 24, "a Hetzner network must be a /24 or larger"),
         (("control_count", *_WORKERS), capacity["control_count"].fits(), too_many),
         (("subnet_cidr", "network_cidr"), subnet.subnet_of(network), inside),
         (("subnet_cidr", "control_count", *_WORKERS), capacity["subnet_cidr"].fits(), small),
@@ -164,7 +166,7 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
         (("cluster_cidr",), PUBLIC_GATEWAY not in pods, on_gateway),
         (("service_cidr", "subnet_cidr"), not services.overlaps(subnet), on_subnet),
         (("service_cidr", "cluster_cidr"), not services.overlaps(pods), on_pods),
-        (("service_cidr",), 12 <= services.prefixlen <= 24, "Kubernetes takes a /12 to a /24"),
+        (("service_cidr",), 12 <= services.prefixlen <= 24, "the range must be a /12 to a /24"),
     ]
     return [
         Problem(key_of(asked[0]), str(getattr(settings, asked[0])), allowed)
@@ -197,8 +199,8 @@ def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> 
     if not broken:
         return []
     allowed = (
-        f"Pulumi deletes the {len(leaving)} removed servers after it has created the new ones, and "
-        f"{', and '.join(broken)}. Remove some servers first, in several steps, each with a pulumi up"
+        f"Pulumi deletes the {len(leaving)} removed servers after it creates the new ones, but "
+        f"{', and '.join(broken)}. Change some servers at a time, and run pulumi up after each change"
     )
     key = key_of("pools" if settings.pools else "worker_count")
     at_a_time = capacity["control_count"].used + len(leaving)

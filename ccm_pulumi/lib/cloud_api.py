@@ -163,8 +163,8 @@ def call(
             raise CloudError(cloud.endpoint, what, code=LOST) from error
         raise CloudError(
             cloud.endpoint,
-            f"is unreachable: {reason}. Is it running ('./dev up' starts the sandbox), and is the address "
-            "right (hcloud:endpoint, else HCLOUD_ENDPOINT)?",
+            f"is unreachable: {reason}. If you use the sandbox, start it with './dev up'. Check the "
+            "address in hcloud:endpoint or HCLOUD_ENDPOINT",
         ) from error
 
 
@@ -172,7 +172,7 @@ def _whole(response: http.client.HTTPResponse) -> bytes:
     """The content of an answer, with a maximum size."""
     content = response.read(_MAX_ANSWER + 1)
     if len(content) > _MAX_ANSWER:
-        raise ValueError(f"its response has more than {_MAX_ANSWER} bytes")
+        raise ValueError(f"the response has more than {_MAX_ANSWER} bytes")
     if response.length:
         # a read with a limit does not report missing content
         raise http.client.IncompleteRead(content, response.length)

@@ -75,10 +75,10 @@ class HostKeyError(InfraError):
 
     def __init__(self, address: str) -> None:
         super().__init__(
-            f"the server at {address} shows another SSH host key than when it was created; "
-            "it was reinstalled, or someone intercepts the connection. 'pulumi up' accepts a server that was "
-            "rebuilt at Hetzner. If you gave it another key: pulumi up --replace URN, with the URN of its "
-            "Boot that 'pulumi stack --show-urns' lists"
+            f"the SSH host key of the server at {address} has changed. The server was reinstalled, or "
+            "someone intercepts the connection. If the server was rebuilt at Hetzner: pulumi up accepts "
+            "the new key. If you changed the key yourself: pulumi up --replace URN, with the URN of the "
+            "server's Boot that 'pulumi stack --show-urns' lists"
         )
 
 
@@ -106,14 +106,14 @@ class DrainError(InfraError):
         self.blockers = tuple(blockers)
         lines = listed(blockers)
         super().__init__(
-            f"the node {node} could not be drained within {seconds} s, so its server stays; left on it:\n"
-            f"{lines}\n"
-            "The node is cordoned. Make their eviction possible (more replicas, another budget, another "
-            f"server) and repeat the command. To ignore budgets: kubectl drain {node} --ignore-daemonsets "
-            "--delete-emptydir-data --force --disable-eviction. For another timeout, or no drain with 0: "
-            "pulumi config set ccm-from-scratch:drainSeconds SECONDS. To keep the server, put it back into "
-            f"the settings, and: kubectl uncordon {node}. If load balancers don't send to it: kubectl "
-            f"label node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
+            f"the node {node} could not be drained within {seconds} s, so its server was not deleted. "
+            f"These Pods are left:\n{lines}\nThe node is cordoned. Make the eviction of the Pods possible "
+            "(more replicas, another PodDisruptionBudget, another server) and repeat the command. To "
+            f"ignore PodDisruptionBudgets: kubectl drain {node} --ignore-daemonsets --delete-emptydir-data "
+            "--force --disable-eviction. To change the timeout, or to skip drains with 0: pulumi config "
+            "set ccm-from-scratch:drainSeconds SECONDS. To keep the server, add it to the settings again, "
+            f"and run kubectl uncordon {node}. If load balancers don't send to the node: kubectl label "
+            f"node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
         )
 
 
@@ -123,10 +123,9 @@ class UnknownClusterError(InfraError):
     def __init__(self, node: str, reasons: Sequence[str]) -> None:
         lines = listed(reasons)
         super().__init__(
-            f"{node} has not joined a cluster and does not start one: there may be one that it can't join.\n"
-            f"{lines}\n"
-            "Fix that, or delete servers that are lost for good (hcloud server delete NAME). Then repeat "
-            "the command"
+            f"{node} can't join a cluster now, and does not start a new one, because another control "
+            f"server may have the cluster:\n{lines}\nRepair these servers, or delete servers that are lost "
+            "(hcloud server delete NAME). Then repeat the command"
         )
 
 
@@ -135,10 +134,10 @@ class AnotherClusterError(InfraError):
 
     def __init__(self, key: str, before: str, wanted: str) -> None:
         super().__init__(
-            f"ccm-from-scratch:{key}: {wanted!r} is not possible while several control servers have the "
-            f"cluster; it was created with {before!r}. Set that again; or go back to one control server "
-            "first (pulumi config set ccm-from-scratch:controlCount 1; pulumi up), with which "
-            f"another {key} creates a new, empty cluster; or use another stack"
+            f"ccm-from-scratch:{key}: {wanted!r} is not possible while there are several control servers. "
+            f"The cluster was created with {before!r}: set this value again, or use another stack. With "
+            "one control server (pulumi config set ccm-from-scratch:controlCount 1; pulumi up), another "
+            f"{key} creates a new, empty cluster"
         )
 
 
@@ -148,9 +147,9 @@ class QuorumError(InfraError):
     def __init__(self, node: str, states: Sequence[str]) -> None:
         lines = listed(states)
         super().__init__(
-            f"the control server {node} stays: without it etcd would lose quorum.\n{lines}\n"
-            "Repair those that don't answer. If one is lost, delete its server (hcloud server delete NAME); "
-            "the program then replaces it. Repeat the command"
+            f"the control server {node} was not deleted, because etcd would lose quorum.\n{lines}\nRepair "
+            "the servers that don't answer. If a server is lost, delete it (hcloud server delete NAME). "
+            "Then repeat the command, which replaces it"
         )
 
 
@@ -160,15 +159,15 @@ class UpgradeError(InfraError):
     def __init__(self, node: str, reason: InfraError) -> None:
         left = isinstance(reason, DrainError)
         why = listed(reason.blockers) if left else f"  - {reason}"
-        said = f"it could not be drained within {reason.seconds} s; left on it" if left else "the reason"
+        said = f"it could not be drained within {reason.seconds} s. Pods that are left" if left else "reason"
         super().__init__(
-            f"k3s on the node {node} was not upgraded, nor on later nodes of the rollout; {said}:\n"
-            f"{why}\n"
-            "The node stays cordoned. When that is fixed (more replicas, another budget, another server), "
-            "repeat the command, which continues. For another timeout, or no drain with 0: pulumi config "
-            "set ccm-from-scratch:drainSeconds SECONDS. Until then, to let it run Pods again: "
-            f"kubectl uncordon {node}; kubectl annotate node {node} ccm-from-scratch/upgrading-; kubectl "
-            f"label node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
+            f"k3s on the node {node} and on later nodes of the rollout was not upgraded; "
+            f"{said}:\n{why}\nThe node stays cordoned. Fix the cause (more replicas, another "
+            "PodDisruptionBudget, another server) and repeat the command, which continues. To change the "
+            "timeout, or to skip drains with 0: pulumi config set ccm-from-scratch:drainSeconds SECONDS. "
+            f"To let the node run Pods until then: kubectl uncordon {node}; kubectl annotate node {node} "
+            f"ccm-from-scratch/upgrading-; kubectl label node {node} "
+            "node.kubernetes.io/exclude-from-external-load-balancers-"
         )
 
 
@@ -177,7 +176,7 @@ class VersionError(InfraError):
 
     def __init__(self, problem: Problem, *, done: bool = False) -> None:
         so_far = (
-            "the control server already has it; workers do not, and the next command upgrades them"
+            "the control server already has this version, and the next pulumi up upgrades the workers"
             if done
             else "the cluster was not changed"
         )

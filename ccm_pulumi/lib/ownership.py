@@ -30,9 +30,9 @@ class Fate(Enum):
     """What a destroy does with a load balancer."""
 
     LEAVE = "not ours"
-    DELETE = "created by our cluster, and used only by it"
-    RELEASE = "no longer ours: its labels are removed"
-    ASK = "perhaps ours: the operator must decide"
+    DELETE = "created by this cluster, and used only by it"
+    RELEASE = "no longer of this cluster: the labels are removed"
+    ASK = "perhaps of this cluster: the operator must decide"
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,15 @@ class Ownership:
         if self.network_id in networks and not self.network_stays:
             # the commands detach it: its own cluster still knows it, and it loses this network in any case
             keep = f"detach-from-network --network {self.network_id} {balancer['id']}"
-            reason = "it is in this environment's network, without the label of its cluster"
+            reason = "the load balancer is in the network of this cluster, but has no label of this cluster"
             return Verdict(Fate.ASK, reason, keep=keep)
         if marked and not networks:
             keep = f"remove-label {balancer['id']} {CLUSTER}"
-            return Verdict(Fate.ASK, "it has the label of this cluster, but isn't in its network", keep=keep)
+            return Verdict(
+                Fate.ASK,
+                "the load balancer has the label of this cluster, but isn't in its network",
+                keep=keep,
+            )
         return NOT_OURS
 
     def certificate_goes(self, certificate: Mapping[str, Any], services: Collection[str]) -> bool:
@@ -115,10 +119,10 @@ def _of_ours(
 ) -> tuple[Fate, str]:
     """Only a load balancer that was created for our Services and is not shared is deleted."""
     if ADOPTED in balancer["labels"]:
-        return Fate.RELEASE, "the cluster adopted it and didn't create it"
+        return Fate.RELEASE, "the cluster adopted the load balancer and didn't create it"
     listeners = {service["listen_port"] for service in balancer["services"]}
     if others or (ports and listeners - ports.keys()):
-        return Fate.RELEASE, "others use it, too"
+        return Fate.RELEASE, "others also use the load balancer"
     return Fate.DELETE, ""
 
 

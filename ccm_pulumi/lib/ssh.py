@@ -214,7 +214,7 @@ async def _attempt(host: Host, seconds: float) -> list[asyncssh.SSHClientConnect
         await _close(connections)
         if hop is not host and isinstance(error, OSError | asyncssh.Error):
             why = str(error) or "no answer"
-            raise _NoJump(f"{hop.address}, through which it is reached, does not answer: {why}") from error
+            raise _NoJump(f"the gateway {hop.address} does not answer: {why}") from error
         raise
     return connections
 

@@ -94,11 +94,11 @@ class Adoption:
         if reason := self._doubt(kind, name):
             what = _KINDS[kind].removesuffix("s").replace("_", "-")
             raise InfraError(
-                f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, which "
-                f"does not adopt it: {reason}. It was not changed.\n"
-                "If a newer copy of the state, such as a colleague's, has it, import that: pulumi stack "
-                f"import --file FILE. If you don't need it: hcloud {what} delete {found['name']}. Otherwise "
-                "choose another name: pulumi config set ccm-from-scratch:clusterName NAME"
+                f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, but is "
+                f"not adopted: {reason}. Nothing was changed.\nIf a newer copy of the state, such as a "
+                "colleague's, contains it, import that copy: pulumi stack import --file FILE. If you don't "
+                f"need the {what}: hcloud {what} delete {found['name']}. To keep both, choose another "
+                "name: pulumi config set ccm-from-scratch:clusterName NAME"
             )
         return str(found["id"])
 
@@ -119,9 +119,9 @@ class Adoption:
         }
         theirs = {str(key["public_key"]).strip() for key in self._all("ssh_keys").values()}
         if not mine & theirs:
-            return "its stack has another SSH key than this state"
+            return "the SSH key of this stack at Hetzner is not the key in this state"
         if kind == SERVER and (f"{DYNAMIC}K3sServer", name) in self.state:
-            return "the state has k3s on another server in its place, and a run would install it again"
+            return "the state has another server of this name, and pulumi up would install k3s again"
         return ""
 
     def _all(self, collection: str) -> dict[str, Mapping[str, Any]]:

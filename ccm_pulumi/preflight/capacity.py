@@ -127,7 +127,9 @@ def type_problems(
         if why := _unfit(server_type, here, catalogue):
             allowed = f"{server.role} is a {here.placement.server_type} and keeps its disk: {why}"
             if server.kind is Kind.CONTROL:
-                allowed += f"; of several control servers ({key_of('control_count')}) each is recreated"
+                allowed += (
+                    f". With several control servers ({key_of('control_count')}), each is recreated instead"
+                )
             problems.append(Problem(server.keys.server_type, server_type, allowed))
     return problems
 
@@ -169,18 +171,18 @@ def _unfit(server_type: str, here: Present, catalogue: Catalogue) -> str:
     if server_type == here.placement.server_type or server_type not in catalogue.disks:
         return ""
     if (server_type in catalogue.arm) != here.is_arm:  # the server's own type may be missing in the catalogue
-        return "it has another processor architecture; choose a type with the same one"
+        return "choose a type with the same processor architecture"
     if (wanted := catalogue.disks[server_type]) < here.disk:
-        return f"that has {here.disk} GB and can't shrink to {wanted}; choose a larger type"
+        return f"the disk has {here.disk} GB and can't shrink to {wanted} GB; choose a larger type"
     return ""
 
 
 def _no_capacity(wanted: Placement, catalogue: Catalogue) -> str:
     elsewhere = [place for place, free in catalogue.server_types[wanted.server_type].items() if free]
     here = sorted(other for other, at in catalogue.server_types.items() if at.get(wanted.location))
-    there = f"it is available in {', '.join(elsewhere) or 'no location'}"
-    instead = f"{wanted.location} has {', '.join(here) or 'nothing'}"
-    return f"{wanted.location} has no capacity for it now; {there}, and {instead}"
+    there = f"the type is available in {', '.join(elsewhere) or 'no location'}"
+    instead = f"{wanted.location} offers {', '.join(here) or 'nothing'}"
+    return f"{wanted.location} has no capacity for this type now; {there}, and {instead}"
 
 
 def _remedy(server: ServerSpec, others: Sequence[Placement], here: Present | None) -> str:
@@ -192,7 +194,7 @@ def _remedy(server: ServerSpec, others: Sequence[Placement], here: Present | Non
         remedy = f"{FALLBACKS} may name alternatives"
     if not reasons:
         return remedy
-    return f"existing servers of {server.pool} would be replaced for {' and '.join(reasons)}; {remedy}"
+    return f"existing servers of {server.pool} would be replaced because of {' and '.join(reasons)}; {remedy}"
 
 
 def need_fallbacks(servers: Sequence[ServerSpec], present: Mapping[str, Present]) -> bool:

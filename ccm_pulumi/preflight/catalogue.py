@@ -104,10 +104,16 @@ def _location_problems(place: tuple[str, str], settings: Settings, catalogue: Ca
     if zone == settings.network_zone:
         return []
     if key == key_of("location"):
-        return [Problem(key_of("network_zone"), settings.network_zone, f"{location} is in the zone {zone}")]
+        return [
+            Problem(
+                key_of("network_zone"),
+                settings.network_zone,
+                f"location {location} is in the network zone {zone}",
+            )
+        ]
     near = ", ".join(sorted(name for name, at in catalogue.zones.items() if at == settings.network_zone))
-    network = f"the network is in {settings.network_zone}, which has {near or 'no location'}"
-    return [Problem(key, location, f"it is in the zone {zone}, and {network}")]
+    network = f"the network is in {settings.network_zone} (locations: {near or 'none'})"
+    return [Problem(key, location, f"this location is in the network zone {zone}, but {network}")]
 
 
 def _by_architecture(images: Sequence[Mapping[str, Any]]) -> Mapping[str, frozenset[str]]:

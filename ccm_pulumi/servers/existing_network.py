@@ -57,14 +57,14 @@ def network_problems(
     """
     given = settings.import_network
     if network is None:
-        allowed = "the project of this token has no such network; hcloud network list shows all"
+        allowed = "the project of this token has no such network; list the networks with: hcloud network list"
         return [Problem(key_of("import_network"), given, allowed)]
     problems = []
     if others := sorted(set(networks) - {network["id"]}):
         allowed = f"the servers of this stack are in the network {others[0]}, and can't move to another one"
         problems.append(Problem(key_of("import_network"), given, allowed))
     if network["ip_range"] != str(settings.network_cidr):
-        allowed = f"the network {given} has the range {network['ip_range']}; use that"
+        allowed = f"use {network['ip_range']}, the range of the network {given}"
         problems.append(Problem(key_of("network_cidr"), str(settings.network_cidr), allowed))
     if network["id"] not in networks and not settings.kubeconfig_path:
         # later on, or of a cluster that is there, routes are its own, and a range that is in use stays
@@ -95,7 +95,7 @@ def _pod_range_problems(
     if not found:
         return []
     shown = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
-    allowed = f"in the network {network['id']} it overlaps {shown}; give an unused range"
+    allowed = f"the range overlaps {shown} in the network {network['id']}; give an unused range"
     return [Problem(key_of("cluster_cidr"), str(pods), allowed)]
 
 
@@ -104,9 +104,12 @@ def _gateway_problems(
 ) -> list[Problem]:
     """The user's own gateway needs the user's own route."""
     if has_nat:
-        allowed = "the NAT server exists and has the route; first give servers public addresses"
+        allowed = "the NAT server has the default route; first give the servers public addresses"
     elif not any(route["destination"] == EVERYWHERE for route in routes):
-        allowed = "the network has no route to it; add one to its private address: hcloud network add-route "
+        allowed = (
+            "the network has no route to the gateway. Add a route to its private address: hcloud network "
+            "add-route "
+        )
         allowed += f"{settings.import_network} --destination {EVERYWHERE} --gateway ADDRESS"
     else:
         return []
@@ -120,8 +123,8 @@ def _route_problems(settings: Settings, routes: Sequence[Mapping[str, Any]]) -> 
         Problem(
             key_of("import_network"),
             given,
-            f"the network {given} has a route {EVERYWHERE} by {route['gateway']} already, which "
-            f"the NAT server would replace; remove {key_of('private_nodes')} and publicIpv4, or type: hcloud "
+            f"the network {given} already has a route {EVERYWHERE} by {route['gateway']}, but the NAT server "
+            f"needs that route. Remove {key_of('private_nodes')} and publicIpv4, or run: hcloud "
             f"network remove-route {given} --destination {EVERYWHERE} --gateway {route['gateway']}",
         )
         for route in routes
@@ -136,13 +139,13 @@ def _subnet_problems(settings: Settings, subnets: Sequence[Mapping[str, Any]]) -
         has = ", ".join(subnet["ip_range"] for subnet in subnets) or "none"
         add = f"hcloud network add-subnet {given} --type {_SUBNET_TYPE}"
         add += f" --network-zone {settings.network_zone} --ip-range {wanted}"
-        allowed = f"the network {given} has no such subnet, it has: {has}; use one of these, or type: {add}"
+        allowed = f"the network {given} has no such subnet. Use one of its subnets ({has}), or run: {add}"
         return [Problem(key_of("subnet_cidr"), wanted, allowed)]
     problems = []
     if found["type"] != _SUBNET_TYPE:
-        allowed = f"that subnet has the type {found['type']}; it must have the type {_SUBNET_TYPE}"
+        allowed = f"that subnet has the type {found['type']}, but must have the type {_SUBNET_TYPE}"
         problems.append(Problem(key_of("subnet_cidr"), wanted, allowed))
     if found["network_zone"] != settings.network_zone:
-        allowed = f"the subnet {wanted} is in {found['network_zone']}; use that"
+        allowed = f"use {found['network_zone']}, the zone of the subnet {wanted}"
         problems.append(Problem(key_of("network_zone"), settings.network_zone, allowed))
     return problems

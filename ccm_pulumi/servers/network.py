@@ -78,9 +78,9 @@ class Network(pulumi.ComponentResource):
 async def _known(subnet_id: pulumi.Output[str]) -> None:
     if not await subnet_id.is_known():
         raise pulumi.RunError(
-            "the subnet is not replaced while several control servers are in it: all of them would be "
-            "detached from it. Nothing was changed. Leave it out of --replace and --target-replace, and set "
-            "back ccm-from-scratch:networkZone if you have changed it; or go back to one control server "
-            "first (pulumi config set ccm-from-scratch:controlCount 1; pulumi up), with which another subnet "
-            "makes a new, empty cluster"
+            "the subnet can't be replaced while there are several control servers, because all of them "
+            "would be detached from it. Nothing was changed. Remove the subnet from --replace and "
+            "--target-replace. If you changed ccm-from-scratch:networkZone, set it back. With one control "
+            "server (pulumi config set ccm-from-scratch:controlCount 1; pulumi up), another subnet creates "
+            "a new, empty cluster"
         )

@@ -48,14 +48,17 @@ def remove_routes(
         servers = everything(fetcher(cloud, patience=patience), "servers", "")
     except CloudError as error:
         if error.status != 404:
-            report(f"routes to Pods may be left in the network {network_id}: {error}")
+            report(f"could not look for routes to Pods in the network {network_id}: {error}")
         return
     for route in dead_routes(network, cluster_cidr, servers):
         said = f"--destination {route['destination']} --gateway {route['gateway']}"
         try:
             change(cloud, "POST", f"/networks/{network_id}/actions/delete_route", route, patience=patience)
         except CloudError as error:
-            report(f"a route is left: {error}. To remove it: hcloud network remove-route {network_id} {said}")
+            report(
+                f"could not remove a route: {error}. To remove it: hcloud network remove-route "
+                f"{network_id} {said}"
+            )
 
 
 def dead_routes(

@@ -30,7 +30,7 @@ from ..lib.ssh import Host, connect
 CONNECT_SECONDS = 6.0
 SCRIPT_SECONDS = 45.0
 FRESH_SECONDS = 30.0
-"""How long a report is shared, which is at most one refresh."""
+"""How long resources share a report, in seconds; at most one refresh."""
 
 K3S = "/usr/local/bin/k3s"
 SERVER_UNIT, AGENT_UNIT = "k3s", "k3s-agent"
@@ -180,7 +180,7 @@ def differences(script: str, report: Report) -> list[str]:
         if not is_running(report.unit(unit))
     ]
     return found + [
-        f"the nftables table {table} is gone" for table in written.tables if table not in report.tables
+        f"the nftables table {table} is missing" for table in written.tables if table not in report.tables
     ]
 
 

@@ -35,9 +35,9 @@ from ..lib.errors import ConfigurationError, InfraError, Problem, listed
 from .snapshot_images import unfit_now
 
 IGNORED = ("image", "location", "sshKeys", "serverType", "publicNets", "networks", "placementGroupId")
-"""Properties of a server whose changes Pulumi ignores: with the official plugin the first three replace it,
-and the others need it to be off (``Resource`` in terraform-provider-hcloud's internal/server/resource.go).
-``ServerState`` changes the type in place, where the program asks for that."""
+"""Properties of a server that Pulumi never changes. In the official plugin, a change of the first three
+replaces the server, and a change of the others needs it to be off (``Resource`` in its
+internal/server/resource.go). ``ServerState`` changes the server type in place."""
 
 _ID = "id:"
 _INSTALLATION = "installation:"
@@ -136,11 +136,11 @@ def refusals(
             continue
         why = []
         if role in leaving and last:
-            why.append("the cluster and its data are lost, because no control server is left")
+            why.append("the cluster and its data would be lost, because no control server is left")
         elif role in together and len(together) > (len(members) - 1) // 2:
-            why.append(f"etcd loses {len(together)} of {len(members)} members at the same time")
+            why.append(f"etcd would lose {len(together)} of {len(members)} members at the same time")
         if role in wanted and not changed(old.made, wanted[role]):
-            why.append("no setting has changed that requires another server")
+            why.append("no changed setting requires a new server")
         if why:
             what = "deleted and created again" if role in wanted else "deleted"
             reasons[old.id] = f"{old.made.name} ({old.id}) would be {what}: {', and '.join(why)}"
@@ -178,7 +178,7 @@ class Asked:
 
 _NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource
 _asked: dict[str, Asked] = {}
-"""Per cluster, because the process serves one run."""
+"""By cluster. The process serves a single run."""
 
 
 class ServerPlanProvider(CloudProvider):
@@ -277,11 +277,11 @@ def _refusal(reasons: Mapping[str, str], switch: str) -> str:
     IDs.
     """
     return (
-        "the plan would delete required servers; none of them was changed\n"
+        "the plan would delete servers that the cluster needs. No server was changed\n"
         f"{listed(reasons.values())}\n"
-        "Undo the change or the option that causes this. To delete them anyway: "
-        f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. The IDs allow this "
-        "once: a server that is created again, or k3s that is installed again, has another one"
+        "Undo the change or the option that causes this. To delete these servers anyway: "
+        f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. This permission applies "
+        "once, because a new server or a new installation of k3s has a new ID"
     )
 
 
@@ -310,8 +310,8 @@ class InstallationGuardProvider(ServerGuardProvider):
             identity = f"{old.id}/{installation}" if installation else old.id
             if not {identity, old.id} & {*asked.allowed}:
                 reasons[identity] = (
-                    f"k3s on {old.made.name} ({old.id}) would be removed and installed again: the cluster "
-                    "and its data are lost, because no other control server has them"
+                    f"k3s on {old.made.name} ({old.id}) would be removed and installed again. The cluster "
+                    "and its data would be lost, because no other control server has them"
                 )
         return reasons
 

@@ -153,11 +153,14 @@ def settle(
             return str(_address(server, network))
         action, body = step
         if patience.now() >= deadline:
-            raise CloudError(cloud.endpoint, f"leaves server {server_id} off, or outside network {network}")
+            raise CloudError(
+                cloud.endpoint,
+                f"did not start server {server_id}, or did not attach it to network {network}",
+            )
         if ip and action != "poweron" and (holder := holder_of(cloud, network, ip)):
             raise InfraError(
-                f"the server {server_id} is not in the network {network} with its private address {ip}, and "
-                f"{holder} has that address now. The cluster knows the server by it, so nothing was changed. "
+                f"the server {server_id} needs its private address {ip} in the network {network}, because "
+                f"the cluster uses that address. But {holder} has the address now. Nothing was changed. "
                 f"Detach {holder} from the network {network}, then repeat the command"
             )
         _act(cloud, f"{path}/{action}", body, _DONE.get(action, ()), patience)

@@ -55,15 +55,15 @@ def unfit(snapshot: Snapshot | None, disks: Mapping[str, int], arm: Collection[s
     if they can. Without a snapshot there is no such image.
     """
     if snapshot is None or snapshot.deleted:
-        return "the project of this token has no such image; hcloud image list shows all"
+        return "the project of this token has no such image; list the images with: hcloud image list"
     if snapshot.status != "available":
-        return f"that image is {snapshot.status}; wait until it is available"
+        return f"the image is {snapshot.status}; wait until it is available"
     for name, disk in disks.items():
         architecture = "arm" if name in arm else "x86"
         if snapshot.architecture != architecture:
-            return f"that image is for {snapshot.architecture}, and {name} is {architecture}"
+            return f"the image is for {snapshot.architecture}, but {name} has {architecture}"
         if snapshot.disk > disk:
-            return f"that image needs a disk of {snapshot.disk} GB, and {name} has {disk} GB"
+            return f"the image needs a disk of {snapshot.disk} GB, but {name} has {disk} GB"
     return ""
 
 

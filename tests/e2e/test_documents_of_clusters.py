@@ -38,7 +38,7 @@ def test_a_cluster_gets_three_control_servers_which_are_replaced_moved_and_upgra
     cluster = identity(one)
     with Reading(one, PAGES[0]) as page:
         said = page.until("## The address of the Kubernetes API")
-        assert "The Kubernetes API is open to the Internet at its load balancer" in said
+        assert "The load balancer of the Kubernetes API is open to the Internet" in said
         assert set(one.server_ids()) == {*CONTROLS, "worker-1"}
         assert members(one) == {*CONTROLS}
         assert identity(one) == cluster

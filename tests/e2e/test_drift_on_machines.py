@@ -50,7 +50,11 @@ class Place:
         return network["id"]
 
     def act(self, role: str, action: str, **body: object) -> None:
-        self.clone.api(f"/servers/{self.servers[role]}/actions/{action}", body, "POST")
+        """Call an action of a server, and wait until it ends."""
+        path = f"/servers/{self.servers[role]}/actions/{action}"
+        started = self.clone.api(path, body, "POST")["action"]["id"]
+        over = lambda: self.clone.api(f"/actions/{started}")["action"]["status"] != "running"  # noqa: E731
+        eventually(over, 60, f"{action} of {role} ends")
 
     def may_lose(self, role: str) -> bool:
         """Whether a server's data may go; of control servers, that of one among three."""

@@ -64,7 +64,7 @@ def lost_and_brought_back(clone, roles):
     assert containers(clone) == ran
     assert len(clone.api("/networks")["networks"]) == 1
     again = clone.dev("up").stdout
-    assert "restoreFrom is ignored" in again
+    assert "restoreFrom has no effect" in again
     assert not changed(again), again
     clone.configure(restoreFrom="")
     again = clone.dev("up").stdout

@@ -51,13 +51,16 @@ def problems(defaults, **changes):
     [
         ({}, []),
         ({"location": "fsn2"}, [["location: 'fsn2'", "did you mean fsn1?"]]),
-        ({"location": "ash"}, [["ash is in the zone us-east"], ["has no capacity"], ["has no capacity"]]),
+        (
+            {"location": "ash"},
+            [["ash is in the network zone"], ["has no capacity"], ["has no capacity"]],
+        ),
         ({"workerServerType": "cpx222"}, [["workerServerType: 'cpx222'", "did you mean cpx22?"]]),
         # no worker has it
         ({"workerServerType": "nonsense", "workerCount": "0"}, []),
         (
             {"controlServerType": "cx23"},
-            [["fsn1 has no capacity for it now", "available in nbg1", "fsn1 has cax11, cpx22"]],
+            [["fsn1 has no capacity for this type now", "available in nbg1", "fsn1 offers cax11, cpx22"]],
         ),
         ({"controlServerType": "cx23", "fallbacks": '[{"location": "nbg1"}]'}, []),
         ({"controlServerType": "cx23", "fallbacks": '[{"serverType": "cpx22"}]'}, []),
@@ -152,7 +155,7 @@ def test_many_servers_without_room_are_one_problem(defaults):
     settings = read_settings({**defaults, **wanted})
     there = {f"worker-{n}": Present(Placement("cx23", "fsn1"), image="other") for n in range(1, 10)}
     (problem,) = placed(settings, CATALOGUE, there)[1]
-    assert "replaced for another image" in problem.allowed
+    assert "replaced because of another image" in problem.allowed
 
 
 @pytest.mark.parametrize(
@@ -207,7 +210,7 @@ def test_a_server_gets_another_type_of_its_processor_when_its_own_is_sold_no_mor
     assert type_problems(servers, catalogue, there) == []
     there = {"control": replace(there["control"], is_arm=False)}
     (problem,) = type_problems(servers, catalogue, there)
-    assert "another processor architecture" in problem.allowed
+    assert "the same processor architecture" in problem.allowed
 
 
 @pytest.mark.parametrize(
@@ -215,10 +218,10 @@ def test_a_server_gets_another_type_of_its_processor_when_its_own_is_sold_no_mor
     [
         ({"image": "ubuntu-24"}, "did you mean ubuntu-24.04?"),
         ({"image": "99999999"}, "no such image"),
-        ({"image": "4713"}, "for arm, and cpx22 is x86"),
+        ({"image": "4713"}, "for arm, but cpx22 has x86"),
         ({"image": "4714"}, "creating"),
         ({"image": "4715"}, "no such image"),
-        ({"image": "4712", "workerServerType": "cx23"}, "a disk of 80 GB, and cx23 has 40 GB"),
+        ({"image": "4712", "workerServerType": "cx23"}, "a disk of 80 GB, but cx23 has 40 GB"),
         ({"pools": '[{"name": "a", "count": 1, "image": "99999999"}]'}, "no such image"),
         ({"pools": '[{"name": "a", "min": 0, "max": 1, "image": "4714"}]'}, "creating"),
     ],

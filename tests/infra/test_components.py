@@ -133,7 +133,7 @@ def test_components_have_no_fallbacks_because_they_do_not_look_for_room():
 def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
     given = {"fallbacks": [{"location": "nbg1"}], "max_unavailable": 2}
     for name, value in given.items():
-        with pytest.raises(pulumi.RunError, match=rf"pools\[0\]\.{name}: .* has no preflight checks"):
+        with pytest.raises(pulumi.RunError, match=rf"pools\[0\]\.{name}: .* does not check the cloud"):
             settings(**GIVEN, pools=[{"name": "db", "count": 1, name: value}])
     pages = {
         "components": r"with Python names and without (.*?):",

@@ -18,7 +18,7 @@ from ccm_pulumi.servers.rollout import rollout_order
 
 @pytest.mark.parametrize("count", ["2", "4", "0", "7", "x"])
 def test_an_even_number_survives_no_more(defaults, count):
-    with pytest.raises(ConfigurationError, match=r"controlCount.*give 1, 3 or 5; an even number survives"):
+    with pytest.raises(ConfigurationError, match=r"controlCount.*give 1, 3 or 5; an even number tolerates"):
         read_settings({**defaults, "ccm-from-scratch:controlCount": count})
 
 

@@ -61,7 +61,7 @@ def test_the_reason_names_who_could_not_be_asked():
     with pytest.raises(UnknownClusterError, match=r"c-3: no SSH connection to 203\.0\.113\.3"):
         start_of("c-1", [PeerAnswer(peer(2), NONE), silent], begins=True)
     with pytest.raises(
-        UnknownClusterError, match=r"c-2: it has the cluster, and its API server is not ready"
+        UnknownClusterError, match=r"c-2: this server has the cluster, but its API server is not ready"
     ):
         start_of("c-1", [PeerAnswer(peer(2), DOWN)], begins=True)
 
@@ -97,7 +97,7 @@ def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
 
 
 def test_who_may_have_the_cluster_lets_nobody_begin_one():
-    with pytest.raises(UnknownClusterError, match=r"c-2: it has a cluster, perhaps this one"):
+    with pytest.raises(UnknownClusterError, match=r"c-2: this server has a cluster, perhaps this one"):
         start_of("c-1", [PeerAnswer(peer(2), OTHER), PeerAnswer(peer(3), NONE)], begins=True)
     assert (
         start_of("c-1", [PeerAnswer(peer(2), OTHER), PeerAnswer(peer(3), READY)], begins=True).join
@@ -121,8 +121,8 @@ def test_one_of_several_does_not_leave_for_other_ranges():
 async def test_who_is_off_is_not_waited_for():
     said = await ask([peer(2, runs=False), peer(3, public="")], "no key", lambda _: "mine")
     assert sorted((one.peer.server_id, one.has, one.reason) for one in said) == [
-        ("2", SILENT, "it is off"),
-        ("3", SILENT, "it has no public address, and the cluster no NAT server"),
+        ("2", SILENT, "the server is off"),
+        ("3", SILENT, "the server has no public address, and the cluster has no NAT server"),
     ]
 
 

@@ -143,7 +143,7 @@ async def test_it_is_read_again_and_who_has_to_restart_k3s_is_told(host, file, a
     file.write_text(kubeconfig(NOW + timedelta(days=30), api))
     assert expiry(await created()) == NOW + timedelta(days=30)
     said = capsys.readouterr().out
-    assert "ends on 2027-05-31" in said
+    assert "expires on 2027-05-31" in said
     assert "systemctl restart k3s" in said
     file.write_text(kubeconfig(NOW))
     with pytest.raises(InfraError, match=r"has expired.*systemctl restart k3s.*--refresh=false"):
@@ -167,7 +167,7 @@ async def test_a_refresh_ends_before_a_cluster_that_is_there_is_forgotten(host, 
         await read(old)
     file.unlink()
     assert (await read(old)).outs["kubeconfig"] == old
-    assert "there is no other one" in capsys.readouterr().out
+    assert "no new one could be read" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -155,8 +155,8 @@ def test_what_was_adopted_stays_without_our_labels(site):
         5: {"team": "shop"},
     }
     assert reported[0] == (
-        "load balancer lb-1 (1) stays with its listeners, without our labels: "
-        "the cluster adopted it and didn't create it"
+        "load balancer lb-1 (1) stays, without the labels of this cluster: "
+        "the cluster adopted the load balancer and didn't create it"
     )
 
 
@@ -197,7 +197,7 @@ def test_what_is_gone_meanwhile_is_no_failure(site):
 
 def test_what_is_perhaps_ours_is_left_and_asked_about(site):
     site.add(balancer(3, networks=[7]), balancer(1))
-    with pytest.raises(InfraError, match=r"lb-3 \(3\): .* without the label .* load-balancer delete 3\."):
+    with pytest.raises(InfraError, match=r"lb-3 \(3\): .* no label .* load-balancer delete 3\."):
         clean_up_load_balancers(site.cloud, OURS, print)
     assert set(site.balancers) == {3}
 
@@ -207,7 +207,7 @@ def test_certificates_that_cannot_be_listed_are_told_and_stop_nothing(site):
     whose = Ownership("blue", 1, frozenset({"uid"}))
     clean_up_certificates(site.cloud, whose, [], said.append, Patience(seconds=0))
     assert len(said) == 1
-    assert said[0].startswith("certificates of the cluster may be left: ")
+    assert said[0].startswith("could not look for certificates of the cluster: ")
 
 
 def test_what_the_ccm_released_is_told():

@@ -61,5 +61,5 @@ def test_exactly_the_incomplete_ones_are_lacking(wanted, there):
 
 def test_the_node_of_a_former_server_is_not_this_ones():
     old = view(node("w", provider_id="hcloud://7"))
-    assert "of server 7" in lacking({"w": "8"}, {"w": old})["w"]
+    assert "older server, 7" in lacking({"w": "8"}, {"w": old})["w"]
     assert lacking({"w": "7"}, {"w": old}) == {}

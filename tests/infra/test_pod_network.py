@@ -46,9 +46,9 @@ def test_the_script_is_one_that_a_shell_can_read():
 
 
 def test_nodes_without_a_range_are_told_with_the_reason():
-    assert "the node a can't" in (text := pod_network.without_range("a", joined=False))
-    assert "it has not joined the cluster" in text
-    assert "it has no Pod CIDR" in pod_network.without_range("a", joined=True)
+    assert "the node a has no Pod network" in (text := pod_network.without_range("a", joined=False))
+    assert "the server has not joined the cluster" in text
+    assert "the Node has no Pod CIDR" in pod_network.without_range("a", joined=True)
 
 
 REACH = """

@@ -157,8 +157,8 @@ def test_all_that_is_wrong_is_named_at_once(defaults):
     assert found["[1].name"].endswith("ccm-from-scratch:pools[0] has that name")
     assert found["[2].count"].startswith("ccm-from-scratch:pools[2].count: is not set")
     assert "a=b:NoExecute: another taint has the same key and effect" in found["[2].taints"]
-    assert "controllers set and remove this taint" in found["[2].taints"]
-    assert "a kubelet may only set node.kubernetes.io" in found["[4].labels"]
+    assert "of Kubernetes set and remove this taint" in found["[2].taints"]
+    assert "node.kubernetes.io/… and kubelet.kubernetes.io" in found["[4].labels"]
 
 
 def test_names_fit_with_the_clusters_and_the_number(defaults):
@@ -172,7 +172,7 @@ def test_names_fit_with_the_clusters_and_the_number(defaults):
 
 def test_a_network_takes_no_more_servers_than_that(defaults):
     pools = [{"name": "a", "count": 50}, {"name": "b", "count": 50}]
-    assert "together have at most 99 servers" in wrong_with(defaults, pools)[""]
+    assert "give at most 99 servers" in wrong_with(defaults, pools)[""]
 
 
 CATALOGUE = Catalogue(
@@ -210,9 +210,9 @@ def test_each_pool_is_held_against_what_the_cloud_has(defaults):
         "[3].serverType",
         "[4].serverType",
     }
-    assert "it is in the zone us-east, and the network is in eu-central, which has fsn1, nbg1" in str(found)
+    assert "but the network is in eu-central (locations: fsn1, nbg1" in str(found)
     assert "did you mean fsn1?" in found["[2].location"]
-    assert "fsn1 has no capacity for it now; it is available in nbg1" in found["[3].serverType"]
+    assert "fsn1 has no capacity for this type now; the type is available in nbg1" in found["[3].serverType"]
 
 
 def test_the_short_forms_type_does_not_matter_beside_pools_of_their_own(defaults):

@@ -168,7 +168,7 @@ def test_control_servers_and_their_load_balancer_are_paid_and_the_world_is_told_
     checked = check(controlCount="3", workerCount="0", apiEndpoint="load-balancer")
     assert checked.cost["monthlyByPool"]["API"] == {"net": "7.49", "gross": "8.91"}
     assert set(placements(checked)) == {"control", "control-2", "control-3"}
-    assert "The Kubernetes API is open to the Internet at its load balancer" in checked.report
+    assert "The load balancer of the Kubernetes API is open to the Internet" in checked.report
     body = {
         "name": "ccm-from-scratch-api",
         "load_balancer_type": "lb11",
@@ -212,8 +212,8 @@ def test_a_server_that_another_image_makes_anew_needs_room(check, cloud, make, n
     cloud.settings(sold_out={"cpx22": ["fsn1"]})
     assert check(workerCount="1")
     said = problems(check, workerCount="1", image="debian-13")
-    assert "existing servers of control would be replaced for another image; " in said["controlServerType"]
-    assert "existing servers of worker would be replaced for another image; " in said["workerServerType"]
+    assert "control would be replaced because of another image; " in said["controlServerType"]
+    assert "worker would be replaced because of another image; " in said["workerServerType"]
     assert "fallbacks may name alternatives" in said["workerServerType"]
     checked = check(workerCount="1", image="debian-13", fallbacks='[{"serverType": "cx33"}]')
     assert set(placements(checked).values()) == {"cx33 in fsn1"}
@@ -283,7 +283,7 @@ def test_a_server_that_loses_its_public_address_or_its_group_needs_room(check, c
 
     assert check(**asked())
     said = problems(check, **asked(placementGroup=False))
-    assert "db would be replaced for another placement group; " in said["workerServerType"]
+    assert "db would be replaced because of another placement group; " in said["workerServerType"]
     private = {"publicIpv4": False, "placementGroup": False}
     said = problems(check, **asked(**private), natServerType="cx33")
     assert "for other public addresses and another placement group; " in said["workerServerType"]
@@ -350,7 +350,7 @@ def test_a_preview_tells_the_cost_and_all_that_is_wrong(project, cloud):
     assert "the configuration has 4 problems; nothing was created" in said
     assert "controlServerTyp: 'cpx32' is not possible: there is no such key; did you mean" in said
     assert "fallbacks[0].location: 'hell' is not possible: did you mean hel1?" in said
-    assert said.count("fsn1 has no capacity for it now") == 2
+    assert said.count("fsn1 has no capacity for this type now") == 2
     changes = [request for request in cloud.requests if request.method != "GET"]
     assert {(request.operation, request.code) for request in changes} == {("POST /ssh_keys", "invalid_input")}
 
@@ -365,8 +365,8 @@ def problems(check, **changes):
 
 def test_all_that_keeps_a_network_from_being_imported_is_named(check, make, network):
     said = problems(check, importNetwork=str(network), networkCidr="10.0.0.0/9", networkZone="us-east")
-    assert said["networkCidr"] == f"the network {network} has the range 10.0.0.0/8; use that"
-    assert said["networkZone"] == "the subnet 10.0.0.0/24 is in eu-central; use that"
+    assert said["networkCidr"] == f"use 10.0.0.0/8, the range of the network {network}"
+    assert said["networkZone"] == "use eu-central, the zone of the subnet 10.0.0.0/24"
     said = problems(check, importNetwork=str(network), subnetCidr="10.0.9.0/24")
     assert "it has: 10.0.0.0/24" in said["subnetCidr"]
     assert f"hcloud network add-subnet {network} --type cloud" in said["subnetCidr"]
@@ -436,7 +436,7 @@ def test_the_nat_server_costs_and_has_the_only_address(check, cloud):
     assert placements(check(**PRIVATE, natServerType="cpx32"))["nat"] == "cpx32 in fsn1"
     cloud.settings(sold_out={"cpx32": ["fsn1"]})
     assert (
-        "fsn1 has no capacity for it now"
+        "fsn1 has no capacity for this type now"
         in problems(check, **PRIVATE, natServerType="cpx32")["natServerType"]
     )
     assert "there are" in problems(check, **PRIVATE, natServerType="cpx99")["natServerType"]

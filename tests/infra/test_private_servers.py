@@ -55,7 +55,7 @@ def test_private_control_servers_need_an_address_of_the_api(defaults, endpoint):
 def test_what_else_they_cannot_have_is_named(defaults):
     said = problems(defaults, privateNodes="true", kubeconfigPath="Pulumi.yaml")
     assert list(said) == ["kubeconfigPath"]
-    assert "ccm-from-scratch:privateNodes, which only a cluster that this program" in said["kubeconfigPath"]
+    assert "ccm-from-scratch:privateNodes: only a cluster that this program" in said["kubeconfigPath"]
     rules = [{"protocol": "tcp", "port": 443, "sources": "any"}]
     pools = [{"name": "a", "count": 1, "firewall": rules}]
     said = problems(defaults, **PRIVATE, pools=json.dumps(pools))
@@ -78,9 +78,9 @@ def test_the_network_has_room_for_the_nat_server_and_every_control_server(defaul
     full = {"subnetCidr": "10.0.0.0/24", "controlCount": "3"}
     assert read_settings(configured(defaults, **PRIVATE, **full, workerCount="96"))
     said = problems(defaults, **PRIVATE, **full, workerCount="97")["controlCount"]
-    assert "97 workers and the NAT server they are 101 servers, and a Hetzner network takes 100" in said
+    assert "97 workers and the NAT server there are 101 servers, but a Hetzner network takes 100" in said
     assert read_settings(configured(defaults, **full, workerCount="97"))
-    assert "98 workers they are 101" in problems(defaults, **full, workerCount="98")["controlCount"]
+    assert "98 workers there are 101" in problems(defaults, **full, workerCount="98")["controlCount"]
 
 
 @given(private=st.booleans(), pools=st.lists(st.sampled_from([None, True, False]), max_size=4))
@@ -276,7 +276,7 @@ def test_a_gateway_that_cannot_be_used_is_refused(defaults, own, change):
     said = problems(defaults, **PRIVATE, importNetwork="4711", gateway=json.dumps(given_gateway))
     assert "Example: pulumi config set --path gateway.ssh" in said["gateway"]
     good = json.dumps(own)
-    assert "importNetwork must name" in problems(defaults, **PRIVATE, gateway=good)["gateway"]
+    assert "set ccm-from-scratch:importNetwork" in problems(defaults, **PRIVATE, gateway=good)["gateway"]
 
 
 def test_a_key_that_went_is_told_at_once(own, tmp_path):
@@ -330,7 +330,7 @@ async def test_a_server_is_reached_through_another_one(jump, server):
 
 async def test_a_stranger_on_the_way_is_told_as_one(jump, server):
     stranger = Host(jump.address, jump.private_key, server[1])
-    with pytest.raises(HostKeyError, match=r"127\.0\.0\.2 shows another"):
+    with pytest.raises(HostKeyError, match=r"server at 127\.0\.0\.2 has changed"):
         async with connect(Host("127.0.0.1", jump.private_key, server[1], jump=stranger), timeout=30):
             pass
 
@@ -339,7 +339,7 @@ async def test_who_is_missing_on_the_way_is_named(pair, unused_tcp_port_factory,
     port, real = unused_tcp_port_factory(), asyncssh.connect
     monkeypatch.setattr(asyncssh, "connect", lambda address, **options: real(address, port, **options))
     host = Host("127.0.0.1", pair["private_key"], jump=Host("127.0.0.2", pair["private_key"]))
-    said = r"to 127\.0\.0\.1 within 0 s: 127\.0\.0\.2, through which it is reached, does not answer: .*failed"
+    said = r"to 127\.0\.0\.1 within 0 s: the gateway 127\.0\.0\.2 does not answer: .*failed"
     with pytest.raises(UnreachableError, match=said):
         async with connect(host, timeout=0):  # one attempt is enough to know
             pass

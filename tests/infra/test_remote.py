@@ -62,7 +62,7 @@ async def test_a_script_that_hangs_is_left(host):
 async def test_another_host_key_is_refused_at_once(host):
     other = new_key_pair("")["public_key"]
     moments = iter([0.0, 0.0])  # of the beginning and of one attempt
-    with pytest.raises(HostKeyError, match="another SSH host key"):
+    with pytest.raises(HostKeyError, match="SSH host key"):
         async with connect(Host(host.address, host.private_key, other), clock=lambda: next(moments)):
             pass
 

@@ -94,7 +94,7 @@ def test_no_pods_are_where_hetzner_has_its_gateway(defaults):
     ranges = {"networkCidr": "172.16.0.0/12", "subnetCidr": "172.16.0.0/24"}
     said = problems_of(configured(defaults, **ranges, clusterCidr="172.30.0.0/15"))
     assert list(said) == ["clusterCidr"]
-    assert said["clusterCidr"].endswith("172.31.1.1 is in it, Hetzner's gateway: no route may contain it")
+    assert said["clusterCidr"].endswith("Hetzner's gateway 172.31.1.1, which no route may contain")
     assert read_settings(configured(defaults, **ranges, clusterCidr="172.30.0.0/16"))
 
 
@@ -170,7 +170,7 @@ NO_SOURCES = ('"198.51.100.7"', "Any", "", "7", "{}", "[7]", '["Any"]', "x/1", "
 def test_what_names_nobody_in_a_firewall(defaults, key, ranges):
     found = problems_of(configured(defaults, **{key: ranges}))
     assert set(found) == {key}
-    assert '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]; or any' in found[key]
+    assert '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"], or any' in found[key]
 
 
 @pytest.mark.parametrize("key", SOURCES)
@@ -275,7 +275,7 @@ def test_a_channel_or_a_version(defaults):
     assert "pulumi config set k3sVersion ''" in said["k3sChannel"]
     assert read_settings(configured(defaults, k3sChannel="stable", k3sVersion="")).k3s_channel == "stable"
     said = problems_of(configured(defaults, k3sVersion="stable"))
-    assert "a channel is ccm-from-scratch:k3sChannel" in said["k3sVersion"]
+    assert "set ccm-from-scratch:k3sChannel" in said["k3sVersion"]
     own = configured(defaults, k3sInstallUrl="https://get.k3s.io" + DIGEST)
     assert read_settings(own).k3s_install_url.endswith("0")
 
@@ -383,7 +383,7 @@ def test_a_setting_that_is_extreme_is_complained_about(defaults, field, value):
 def test_what_an_existing_cluster_would_not_get_is_refused(defaults, key, value):
     found = problems_of(configured(defaults, kubeconfigPath="Pulumi.yaml", **{key: value}))
     assert list(found) == ["kubeconfigPath"]
-    assert f"remove it, or ccm-from-scratch:{key}, which only a cluster that" in found["kubeconfigPath"]
+    assert f"ccm-from-scratch:{key}: only a cluster that" in found["kubeconfigPath"]
 
 
 def test_pods_need_a_server_that_takes_them(defaults):
@@ -442,7 +442,7 @@ def test_a_pool_that_is_renamed_has_room_twice(defaults):
     (said,) = renamed(50)
     assert said.startswith("ccm-from-scratch:pools: '101 servers at a time' is not possible: ")
     assert "the 50 removed servers" in said
-    assert "a Hetzner network takes 100. Remove some servers first" in said
+    assert "a Hetzner network takes 100. Change some servers at a time" in said
     assert renamed(3, subnetCidr="10.0.0.0/28") == []
     (said,) = renamed(7, subnetCidr="10.0.0.0/28")
     assert "ccm-from-scratch:subnetCidr 10.0.0.0/28 has addresses for 13" in said

@@ -125,7 +125,7 @@ async def test_a_token_follows_its_file_and_a_foreign_one_does_no_harm(world: Wo
     look = lambda: ccm.get("/readyz")  # noqa: E731
     _, text = await world.eventually(look, lambda a: a[0] == 500)
     assert "[-]cloud-hcloud failed: reason withheld" in text
-    assert "the token probably belongs to another project" in ccm.log.read_text(encoding="utf-8")
+    assert "The token probably belongs to another project" in ccm.log.read_text(encoding="utf-8")
     events = await world.eventually(lambda: world.events("gamma"), lambda e: "WrongProject" in e)
     assert "another project" in events["WrongProject"]
     assert await world.read("/api/v1/nodes/gamma")

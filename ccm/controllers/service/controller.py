@@ -127,7 +127,7 @@ class ServiceController:
         if not (self._services.synced.is_set() and self._nodes.synced.is_set()):
             return "the lists of Services and Nodes are not complete yet"
         longest = max(self.queue.ages(), default=0.0)
-        return f"a Service has been processed for {longest:.0f} s" if longest > STUCK else None
+        return f"one Service has been in process for {longest:.0f} s" if longest > STUCK else None
 
     async def reconcile(self, key: str) -> None:
         """Make the load balancer of one Service right. Raises ServiceNotSynced."""
@@ -253,7 +253,7 @@ class ServiceController:
         if look.contested:
             text = f"another client repeatedly changes what the service controller writes: {look.contested}"
             self._syncer.report_warning(
-                service, "ServiceContested", f"{text}; it is repaired with increasing delay"
+                service, "ServiceContested", f"{text}. The controller repairs this with increasing delays"
             )
         if look.after is not None:
             self.queue.add_after(key, look.after)

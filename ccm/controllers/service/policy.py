@@ -92,11 +92,11 @@ class CachedService:
         Our own writes arrive as changes, too.
         """
         if has_finalizer(old) and not has_finalizer(new):
-            return f"its finalizer {CLEANUP_FINALIZER} was removed"
+            return f"the finalizer {CLEANUP_FINALIZER} was removed"
         theirs = new.status.load_balancer.ingress
         if self.ingress is None or old.status.load_balancer.ingress != self.ingress or theirs == self.ingress:
             return ""
-        return f"its status has {_shown(theirs)}, and it is reached at {_shown(self.ingress)}"
+        return f"the status has {_shown(theirs)}, but the load balancer has {_shown(self.ingress)}"
 
 
 def _shown(ingress: tuple[LoadBalancerIngress, ...]) -> str:

@@ -54,8 +54,8 @@ class StatusRefused(ServiceNotSynced):
     def __init__(self, retry_after: float) -> None:
         self.retry_after = retry_after
         super().__init__(
-            "the API server doesn't accept the load balancer's addresses in the status; the next tries "
-            "have increasing delays"
+            "the API server doesn't accept the load balancer's addresses in the status. The controller "
+            "retries with increasing delays"
         )
 
 
@@ -174,7 +174,7 @@ class ServiceSyncer:
         except KubernetesError as error:
             raise ServiceNotSynced(f"{unknown}: {error}") from error
         if any(page.undecodable for page in found):
-            raise ServiceNotSynced(f"{unknown}: the object with its name can't be decoded")
+            raise ServiceNotSynced(f"{unknown}: the object of this name can't be decoded")
         return next((item for page in found for item in page.items), None)
 
     def report_normal(self, service: Service, reason: str, message: str) -> None:
@@ -200,8 +200,8 @@ class ServiceSyncer:
             if not orphan.name:
                 continue  # its Service is unknown
             text = (
-                f"{orphan.what} was created for this Service, which doesn't use it any more; delete it if it "
-                "is not needed"
+                f"{orphan.what} was created for this Service, but the Service doesn't use it any more. "
+                "Delete it if you don't need it"
             )
             reference = ObjectReference(
                 api_version="v1", kind="Service", namespace=orphan.namespace, name=orphan.name, uid=orphan.uid

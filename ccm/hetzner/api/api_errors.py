@@ -122,7 +122,7 @@ def api_error(operation: str, status: int, code: str, message: str, details: obj
     error = kind(f"{operation}: {message} ({code}){_named_fields(details)}")
     error.code, error.status, error.details, error.operation = code, status, details, operation
     if kind is RateLimited:
-        error.notices = (Notice("RateLimited", f"{error.message}: the project's requests are used up"),)
+        error.notices = (Notice("RateLimited", f"{error.message}: the project has no API requests left"),)
     return error
 
 

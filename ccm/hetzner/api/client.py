@@ -130,7 +130,7 @@ class HetznerApi:
             if pages.complete:
                 return pages.listing()
             came = f"{pages.count} of {pages.total}"
-        raise unavailable(operation, f"the list is incomplete, {came} items came")
+        raise unavailable(operation, f"the list is incomplete: {came} items came")
 
     async def act(self, path: str, body: Mapping[str, object] | None = None, *, priority: Priority) -> Action:
         """Start an action; wait for it with :meth:`wait`."""
@@ -258,7 +258,7 @@ class HetznerApi:
         status = seen[-1].status_code if seen else 0
         if 300 <= status < 400:
             # Not followed: a DELETE would become a GET, and its success would mean something else.
-            why = f"it redirects (HTTP status {status}); HCLOUD_ENDPOINT must be the API's address"
+            why = f"the address redirects (HTTP status {status}); HCLOUD_ENDPOINT must be the API's address"
             error = unavailable(f"{method} {path}", why)
         headers: Mapping[str, str] = seen[-1].headers if seen else {}
         return _Outcome(status, headers, answer, error, time.monotonic() - started)
@@ -338,7 +338,7 @@ def _failure(operation: str, status: int, failure: Exception) -> ApiError:
         return unavailable(operation, "the response can't be decoded: it isn't a JSON object")
     if isinstance(failure, APIException):
         return api_error(operation, status, str(failure.code), failure.message, failure.details)
-    return api_error(operation, status, str(status), "the response isn't one of the API's")
+    return api_error(operation, status, str(status), "the response isn't a response of the Hetzner Cloud API")
 
 
 def _object(answer: object) -> Json:

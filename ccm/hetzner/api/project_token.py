@@ -51,7 +51,9 @@ class ProjectToken:
             TokenChanged: It is not.
         """
         if not self.is_held:
-            raise TokenChanged("the token has changed meanwhile: the results of both can't be combined")
+            raise TokenChanged(
+                "the token changed during the request, and results of two tokens can't be combined"
+            )
 
     @property
     def is_held(self) -> bool:

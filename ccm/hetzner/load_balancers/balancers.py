@@ -52,8 +52,8 @@ class HetznerLoadBalancers:
         """What is wrong, or None."""
         if self._kept and all(self._kept.values()):
             return (
-                "no node can be a target of any load balancer, so the existing targets stay. Check the "
-                "prefix of provider IDs, the network and the token"
+                "no node can be a target of any load balancer, so the load balancers keep their targets. "
+                "Check the prefix of provider IDs, the network and the token"
             )
         return self.inventory.healthy()
 

@@ -41,16 +41,19 @@ _CHECKS = ("health-check-port", "health-check-interval", "health-check-timeout",
 
 NAME = "official"
 OURS: Mapping[str, str] = {
-    "adopt": "it doesn't support the key, and deletes the load balancer together with the Service; annotate "
-    "delete-protection: 'true' while ours still runs: it doesn't delete a protected one",
-    "share": "it doesn't support the key: the load balancer stays with one of the Services and loses the "
-    "others' ports, and the others get their own load balancers with new addresses; remove the key from "
-    "one Service at a time while ours still runs, and move clients to the new addresses",
-    "preserve-foreign": "it doesn't support the key, and removes ports and targets that others added; "
-    "move those to another load balancer first",
-    "labels": "it doesn't support the key: existing labels stay, changes of the annotation have no effect",
-    "delete-protection": "it doesn't support the key: a protected load balancer stays protected, and stays "
-    "when its Service is deleted; remove the protection at Hetzner before you delete the Service",
+    "adopt": "the official CCM doesn't support the key, and deletes the load balancer together with the "
+    "Service. To prevent that, annotate delete-protection: 'true' while ours still runs",
+    "share": "the official CCM doesn't support the key. One of the Services keeps the load balancer, and the "
+    "other Services get their own load balancers with new addresses. Remove the key from one Service at a "
+    "time while ours still runs, and move clients to the new addresses",
+    "preserve-foreign": "the official CCM doesn't support the key, and removes ports and targets that "
+    "others added. Move those ports and targets to another load balancer first",
+    "labels": "the official CCM doesn't support the key. Existing labels stay, and changes of the annotation "
+    "have no effect",
+    "delete-protection": (
+        "the official CCM doesn't support the key. A protected load balancer stays protected, and stays "
+        "when you delete its Service. Remove the protection at Hetzner before you delete the Service"
+    ),
 }
 """For each key that the official CCM doesn't support: what it would do, and what to do first."""
 
@@ -97,8 +100,9 @@ def compare_with_hccm(
 def _class(name: str) -> Iterator[str]:
     if name:
         yield (
-            f"spec.loadBalancerClass: {name!r}: it ignores Services with a class: the targets aren't "
-            "updated, and the load balancer stays when the Service is deleted; recreate it without a class"
+            f"spec.loadBalancerClass: {name!r}: the official CCM ignores Services with a class. It doesn't "
+            "update the targets, and the load balancer stays when you delete the Service. Recreate the "
+            "Service without a class"
         )
 
 
@@ -117,7 +121,8 @@ def _used_by_others(service: ServiceView, balancer: LoadBalancer | None) -> Iter
     if balancer is not None and theirs and not service.annotations.get(PREFIX + "share", "").strip():
         yield (
             f"load balancer {balancer.name} ({balancer.id}) has ports of other Services "
-            f"({enumerated(theirs)}): it removes them; take share away from those while ours still runs"
+            f"({enumerated(theirs)}). The official CCM removes these ports. Remove the key share from those "
+            "Services while ours still runs"
         )
 
 
@@ -147,12 +152,12 @@ def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancer
                 continue
             general = service.annotations.get(PREFIX + key, "").strip()
             says = f"{key} says {shown(general)}" if general else f"{key} is not set"
-            text = f"{name}: it doesn't support keys of single ports: {says}"
+            text = f"{name}: the official CCM doesn't support keys of single ports, and {says}"
             if key == "protocol":
                 became = theirs.ports[number].protocol
                 lost = " without certificates" if asked.protocol == "https" != became else ""
                 text += f", so port {number} becomes {became}{lost}, without an Event"
-            yield f"{text}; annotate {key} for all ports, or give the port a Service of its own"
+            yield f"{text}. Annotate {key} for all ports, or give the port its own Service"
 
 
 def _unreadable(service: ServiceView, spec: LoadBalancerSpec) -> Iterator[str]:
@@ -183,26 +188,34 @@ def _primary_ips(
         known = balancer.public_net.of(family).id if balancer else None
         if not reference.isdigit():
             instead = str(known) if known else "its ID"
-            yield f"{key}: {shown(reference)}: it requires a Primary IP's ID, not its name; write {instead}"
+            yield (
+                f"{key}: {shown(reference)}: the official CCM requires the ID of a Primary IP: write "
+                f"{instead}"
+            )
         if balancer is None and not (spec.location or defaults.location):
             yield (
-                f"{key}: {shown(reference)}: it doesn't use the location of the Primary IP; annotate "
-                f"{PREFIX}location with it"
+                f"{key}: {shown(reference)}: the official CCM doesn't use the location of the Primary IP. "
+                f"Annotate {PREFIX}location with that location"
             )
 
 
 def _consequence(name: str, reading: OfficialFormat) -> str:
     if name in _READ_AT_DELETION:
-        return "it rejects this and keeps retrying; it can't delete the Service's load balancer either"
+        return (
+            "the official CCM rejects this value and keeps retrying. It can't delete the load balancer either"
+        )
     if name == "certificate-type":
-        return "it accepts only the exact word, and treats the certificate as uploaded"
+        return "the official CCM accepts only the exact word, and treats the certificate as uploaded"
     if reading is OfficialFormat.LIST:
-        return "it doesn't ignore blanks and empty items of the list, and finds nothing for them"
+        return (
+            "the official CCM doesn't ignore blanks and empty items in a list, and finds no certificate "
+            "for them"
+        )
     if reading is OfficialFormat.STAGING:
-        return "it rejects this and uses false"
+        return "the official CCM rejects this value and uses false"
     if reading in _LITERAL:
-        return "it uses this unchanged"
-    return "it rejects this and keeps retrying"
+        return "the official CCM uses this value unchanged"
+    return "the official CCM rejects this value and keeps retrying"
 
 
 def _check_by_https(
@@ -211,7 +224,7 @@ def _check_by_https(
     """It asks the API for a health check by https, which the API does not have."""
     annotations = {name: value.strip() for name, value in service.annotations.items() if value.strip()}
     chosen = annotations.get(PREFIX + "health-check-protocol", "").lower()
-    error = "it requests a health check by https, which the API doesn't have, and keeps retrying"
+    error = "the official CCM requests a health check by https, which the API rejects, and keeps retrying"
     if chosen == "https":
         yield (
             f"{PREFIX}health-check-protocol: 'https': {error}; write 'http', and "
@@ -247,12 +260,16 @@ def _local(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer 
     if any(check is None or not check.chosen for check in checks):
         number = service.health_check_node_port or "<spec.healthCheckNodePort>"
         yield (
-            "spec.externalTrafficPolicy: 'Local': it checks node ports with TCP, ours checks kube-proxy; "
-            f"to keep that, annotate health-check-protocol: 'http', health-check-port: '{number}', "
-            "health-check-http-path: '/healthz' and http-status-codes: '200'"
+            "spec.externalTrafficPolicy: 'Local': the official CCM checks node ports with TCP, ours checks "
+            "kube-proxy. To keep checking kube-proxy, annotate health-check-protocol: 'http', "
+            f"health-check-port: '{number}', health-check-http-path: '/healthz' and http-status-codes: "
+            "'200'"
         )
 
 
 def _no_tcp(service: ServiceView) -> Iterator[str]:
     if service.ports and all(port.protocol != "TCP" for port in service.ports):
-        yield "spec.ports: none is TCP: it creates a load balancer without ports, which costs money"
+        yield (
+            "spec.ports: no port is TCP. The official CCM creates a load balancer without ports, which "
+            "costs money"
+        )

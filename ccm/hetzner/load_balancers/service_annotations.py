@@ -44,8 +44,8 @@ def sort(annotations: Mapping[str, str]) -> Annotations:
     length = whole(ours.get(TOO_LONG, "")) or _length_of(ours)
     if length > MAX_ANNOTATIONS_LENGTH:
         text = (
-            f"{PREFIX}…: these annotations have {length} characters, at most {MAX_ANNOTATIONS_LENGTH} are "
-            "read; none of them counts"
+            f"{PREFIX}…: these annotations have {length} characters. The limit is "
+            f"{MAX_ANNOTATIONS_LENGTH}, so all of them are ignored"
         )
         return Annotations({}, {}, frozenset(), {PREFIX: text})
     of_service: dict[str, str] = {}

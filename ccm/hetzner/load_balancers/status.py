@@ -62,11 +62,11 @@ def complaints(balancer: LoadBalancer, ports: Collection[int]) -> Iterator[Notic
             check = listener.health_check
             # Each reason once: how many targets have it changes too often for an Event.
             reasons = "".join(f", {one}" for one in sorted({one.reason for one in said} - {""}))
-            asked = f"asked on port {check.port} by {check.protocol}{reasons}"
+            asked = f"checked on port {check.port} by {check.protocol}{reasons}"
             dead.append(f"port {listener.listen_port} ({asked})")
     if dead:
         text = (
-            f"no target passes the health check of {', '.join(dead)}: check that the Pods are ready, that "
+            f"no target passes the health check of {', '.join(dead)}. Check that the Pods are ready, that "
             "no firewall blocks the load balancer, and that the PROXY protocol is enabled on both sides "
             "or on neither"
         )

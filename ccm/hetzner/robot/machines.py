@@ -178,7 +178,7 @@ class RobotMachines:
 
 def _wrong_account() -> AccessDenied:
     message = (
-        "Robot has shown this user none of the cluster's servers: the credentials probably belong to another "
+        "Robot shows this user none of the cluster's servers. The credentials probably belong to another "
         "account, so no node is deleted. If the servers are gone, run with "
         f"{MASS_DELETION_BREAKER_OFF}"
     )
@@ -247,7 +247,7 @@ def _internal(
             continue
         why = _why_not(address.address, public, options)
         if why:
-            message = f"The kubelet's internal address {address.address} is left out: {why}"
+            message = f"The Node doesn't get the kubelet's internal address {address.address}: {why}"
             notices.append(Notice("MisconfiguredInternalIP", message))
         else:
             kept.append(address)
@@ -256,19 +256,20 @@ def _internal(
 
 def _why_not(text: str, public: set[str], options: InstanceOptions) -> str:
     if text in public:
-        return "it is the external address; start the kubelet with --node-ip=<private address>"
+        return "this is the external address; start the kubelet with --node-ip=<private address>"
     address = parse_address(text.partition("%")[0])  # one with a zone is an address of IPv6 to Go's CCM
     if address is None:
-        return "it isn't an IP address"
+        return "this isn't an IP address"
     version = address.version
     if not (options.ipv4 if version == 4 else options.ipv6):
-        return f"IPv{version} is not reported, see HCLOUD_INSTANCES_ADDRESS_FAMILY"
+        return f"HCLOUD_INSTANCES_ADDRESS_FAMILY excludes IPv{version}"
     return ""
 
 
 def _name_differs(server: RobotServer, node: NodeView) -> Notice:
     message = (
-        f"Robot calls server {server.id} {server.name!r}, the node is {node.name!r}; it "
-        "was found by its provider ID and is kept. Give both the same name, because other tools rely on that"
+        f"the name of server {server.id} is {server.name!r} in Robot and {node.name!r} in the cluster. The "
+        "node keeps this server because of its provider ID. Give both the same name, because other tools "
+        "rely on that"
     )
     return Notice("RobotNameDiffers", message)

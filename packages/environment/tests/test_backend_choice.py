@@ -132,7 +132,7 @@ def test_up_on_macos(tmp_path):
     )
     assert done.returncode == 1, done.stderr
     assert done.stdout == ""
-    assert done.stderr.startswith("✗ servers need a Linux kernel, and this is macOS"), done.stderr
+    assert done.stderr.startswith("✗ servers need a Linux kernel, but this is macOS"), done.stderr
     assert done.stderr.count("\n") == 1
 
 

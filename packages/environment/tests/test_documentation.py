@@ -112,7 +112,7 @@ def test_other_folders_are_not_replaced(tmp_path):
     check_output(tmp_path)
     (tmp_path / "search.json").write_text("of the site of another generator")
     for folder in (tmp_path, tmp_path / "search.json"):
-        with pytest.raises(SandboxError, match="isn't a site of ours"):
+        with pytest.raises(SandboxError, match="did not create it"):
             check_output(folder)
 
 

@@ -132,7 +132,7 @@ def test_links_of_a_machine_are_not_followed(tmp_path):
     machines = [{"id": 7, "name": "hostile"}, {"id": 8, "name": "other"}, {"id": 9, "name": "diskless"}]
     refused = place(tmp_path, machines, lambda root: airgap.place(archive, replaced, root))
     assert [(name, answer.result) for name, answer in refused.items()] == [("hostile", Result.FAILED)]
-    assert "the image could not be written to its disk: " in refused["hostile"].said
+    assert "the image could not be written to the disk of the machine: " in refused["hostile"].said
     assert list(elsewhere.iterdir()) == []
     assert (other / FOLDER / archive.name).read_bytes() == b"one"
 
@@ -182,7 +182,7 @@ def test_a_machine_whose_disk_is_being_created(tmp_path):
 
 def test_a_machine_without_the_image_is_named():
     refuse_failed({"a": Answer(Result.IMPORTED), "b": Answer(Result.STRANGER), "c": Answer(Result.OFF)})
-    with pytest.raises(SandboxError, match=r"machine: b: no space left\. The other machines have it"):
+    with pytest.raises(SandboxError, match=r"machine: b: no space left\. The other machines have the image"):
         refuse_failed({"a": Answer(Result.IMPORTED), "b": Answer(Result.FAILED, "no space left")})
 
 

@@ -145,7 +145,7 @@ def test_the_command_after_a_kill_restores_the_ccm(site, built):
     command = [sys.executable, "-c", KILLED, str(site.root), str(site.cache.parent)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == -9, done.stderr
-    assert "was killed; './dev up' starts the cluster's CCM again" in takeover.why_no_pod(site)
+    assert "was killed. './dev up' starts the cluster's CCM again" in takeover.why_no_pod(site)
     assert scaled(built) == ["0"]
     said = []
     takeover.heal(site, built, said.append)

@@ -105,7 +105,7 @@ def test_the_id_belongs_to_the_real_path(tmp_path):
 
 def test_an_unwritable_folder(tmp_path):
     (tmp_path / "cache").write_text("a file in the way")
-    with pytest.raises(SandboxError, match=r"can't keep its files: .*cache.*XDG_CACHE_HOME moves it"):
+    with pytest.raises(SandboxError, match=r"can't write its files: .*cache.*XDG_CACHE_HOME moves it"):
         open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _: True)
 
 
@@ -114,7 +114,7 @@ def test_a_damaged_register_of_clones(open_clone, tmp_path, content):
     register = tmp_path / "cache/ccm-from-scratch/sites.json"
     open_clone("a")
     register.write_text(content)
-    with pytest.raises(SandboxError, match=r"sites\.json is damaged .*; delete it"):
+    with pytest.raises(SandboxError, match=r"sites\.json can't be decoded .*delete the file"):
         open_clone("a")
     register.unlink()
     open_clone("a")

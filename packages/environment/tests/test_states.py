@@ -141,7 +141,7 @@ def test_the_lock_of_a_dead_process_is_removed(clone, command, ended, capfd):
     pulumi.heal(clone, command, "local", Steps(Console(file=screen)))
     assert not path.exists()
     assert f"locked by process {ended} of root@" in screen.getvalue()
-    assert "which has ended; running pulumi cancel" in screen.getvalue()
+    assert "that process has ended; running pulumi cancel" in screen.getvalue()
     assert capfd.readouterr().out == ""
     pulumi.heal(clone, command, "local", Steps(Console(file=(silent := StringIO()))))
     assert silent.getvalue() == ""
@@ -255,7 +255,7 @@ def test_unreadable_secrets_are_kept(clone):
     salt, secret = salt_line("another"), sealed("another", b"x")
     text = f"encryptionsalt: {salt}\nconfig:\n  hcloud:token:\n    secure: {secret}\n"
     path.write_text(text)
-    with pytest.raises(SandboxError, match=r"Pulumi\.local\.yaml: its secrets .* delete it"):
+    with pytest.raises(SandboxError, match=r"Pulumi\.local\.yaml: the secrets in this file .* delete the file"):
         stack_settings.ensure(clone, "local")
     assert path.read_text() == text
 

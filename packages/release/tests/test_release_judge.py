@@ -60,7 +60,7 @@ def test_what_is_not_released_gets_no_tag_and_no_signature(clone: Path, signer: 
     commit(clone, "[Unreleased]")
     assert judge(wish(clone)).title == "ccm-from-scratch 1.2.3, not released"
     for final in (wish(clone, "v1.2.3"), wish(clone, signer=signer)):
-        with pytest.raises(ReleaseError, match=r"says that 1\.2\.3 is not released: name its section"):
+        with pytest.raises(ReleaseError, match=r"says that 1\.2\.3 is not released: change the heading"):
             judge(final)
 
 

@@ -77,11 +77,11 @@ def without_notes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (truncated, r"image-linux-amd64\.tar: no OCI layout of images, or incomplete"),
-        (with_another_content, r"image-linux-amd64\.tar: its blob sha256:\w+ has the digest sha256:"),
-        (with_another_image, r"RELEASE\.md names another index than that of its images, sha256:"),
-        (without_an_archive, r"it has 0 archives \*-image-linux-arm64\.tar in place of one"),
-        (with_another_version_beside, r"it has 2 archives \*-image-linux-arm64\.tar in place of one"),
+        (truncated, r"image-linux-amd64\.tar: this is not a complete OCI layout"),
+        (with_another_content, r"image-linux-amd64\.tar: the blob sha256:\w+ has the digest sha256:"),
+        (with_another_image, r"RELEASE\.md has another index than its images: sha256:"),
+        (without_an_archive, r"it has 0 archives \*-image-linux-arm64\.tar instead of one"),
+        (with_another_version_beside, r"it has 2 archives \*-image-linux-arm64\.tar instead of one"),
         (without_notes, r"RELEASE\.md"),
     ],
 )

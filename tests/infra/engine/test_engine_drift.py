@@ -319,7 +319,7 @@ def test_an_address_that_another_server_has_is_named(world: World) -> None:
     body = {"name": "stranger", "server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
     stranger = world.cloud.send("POST", "/servers", body)["server"]["id"]
     site.act(f"/servers/{stranger}", "attach_to_network", network=site.network(), ip=address)
-    assert f"stranger ({stranger}) has that address" in refused(world, "up", "--yes")
+    assert f"stranger ({stranger}) has the address" in refused(world, "up", "--yes")
     world.cloud.send("DELETE", f"/servers/{stranger}")
     world.lab.up()
     assert world.of(SEAT) == seats

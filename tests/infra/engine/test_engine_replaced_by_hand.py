@@ -43,7 +43,7 @@ servers.guard_installations({servers.control.role: (seat.server_id, seat.install
 SUBNET = "ccm-from-scratch:index:Network$hcloud:index/networkSubnet:NetworkSubnet::n"
 TOKEN = "pulumi-python:dynamic/ccm-from-scratch:SharedSecret::token"
 SEAT = "pulumi-python:dynamic:Seat::seat"
-NEEDED = "while several control servers"
+NEEDED = "while there are several control servers"
 
 
 @pytest.fixture

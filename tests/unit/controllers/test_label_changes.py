@@ -45,7 +45,7 @@ def test_what_the_cloud_leaves_empty_gets_no_label() -> None:
 def test_labels_of_kubernetes_domains_are_refused(key: str, taken: bool) -> None:
     changes = labels_for(machine(**{key: "v"}), {})
     assert (key in changes.set) is taken
-    assert changes.skipped == ({} if taken else {key: "its domain is reserved for Kubernetes"})
+    assert changes.skipped == ({} if taken else {key: "the domain of this label is reserved for Kubernetes"})
 
 
 def test_an_existing_label_of_the_owner_is_never_overwritten() -> None:

@@ -316,7 +316,7 @@ async def test_a_used_up_quota_is_reported_and_shows_in_health(cluster: Cluster)
     assert set(cluster.events.reasons("a")) == {"RateLimited"}
     assert made.healthy() is None
     await run_for(made, 300)
-    assert "unknown for" in (made.healthy() or "")
+    assert "could not be checked for" in (made.healthy() or "")
     cluster.cloud.script.heal("list")
     await run_for(made, 61)
     assert made.healthy() is None
@@ -355,7 +355,7 @@ async def test_no_node_is_deleted_when_all_machines_vanish(cluster: Cluster) -> 
     await run_for(made, 3600)
     assert len(cluster.names()) == 5
     assert set(cluster.events.reasons()) == {"NodeDeletionPaused"}
-    assert "check the token" in (made.healthy() or "")
+    assert "Check the token" in (made.healthy() or "")
     assert paused(made) == 1
     assert cluster.cloud.script.count("get") == 0
     assert len(cluster.cloud.script.calls) < 200, "and it costs little to wait"

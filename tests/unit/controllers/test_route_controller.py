@@ -174,7 +174,7 @@ async def test_a_failure_that_affects_all_is_met_twice(cluster: Cluster, error: 
         await add(cluster, number)
     cluster.cloud.script.fail("create-route", error)
     made = controller(cluster)
-    with pytest.raises(RoutesNotReconciled, match=f"n9: not tried after others failed: {error}"):
+    with pytest.raises(RoutesNotReconciled, match=f"n9: not tried, because other routes failed: {error}"):
         await made.reconcile()
     assert cluster.cloud.script.count("create-route") == 2
     assert conditions(cluster, "n9") == [FAILED]
@@ -250,10 +250,10 @@ async def test_foreign_nodes_are_none_of_our_business(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
-        ({"attached": False}, "n1: its machine is not in the network"),
+        ({"attached": False}, "n1: the machine of the node is not in the network"),
         (
             {"addresses": ((INTERNAL_IP, "192.168.7.1"),)},
-            r"10\.0\.0\.1 in the network, which isn't an InternalIP",
+            r"in the network, 10\.0\.0\.1, isn't an InternalIP",
         ),
     ],
 )
@@ -294,7 +294,7 @@ async def test_the_limit_is_reported_before_it_is_reached(cluster: Cluster) -> N
     network(cluster).table = replace(network(cluster).table, routes=others, machines={}, limit=10)
     await add(cluster, 1)
     await controller(cluster).reconcile()
-    text = "The network will have 10 routes, the limit is 10"
+    text = "The network will have 10 routes. Its limit is 10 routes"
     assert ("n1", "Warning", "RouteLimitNear", text) in cluster.events.all
 
 
@@ -454,7 +454,7 @@ async def test_the_condition_is_not_written_to_a_namesake(cluster: Cluster) -> N
         cluster.transport.put(NODES, node_object("n1"))
 
     cluster.cloud.script.during("create-route", during)
-    with pytest.raises(RoutesNotReconciled, match="condition of node n1 not written"):
+    with pytest.raises(RoutesNotReconciled, match="could not write the condition of node n1"):
         await controller(cluster).reconcile()
     assert conditions(cluster, "n1") == []
 
@@ -496,7 +496,7 @@ async def test_two_clusters_with_equal_pod_cidrs_stop_replacing_routes(cluster: 
     await made.reconcile()
     fake.table = replace(fake.table, routes=(theirs,))
     for _ in range(2):
-        with pytest.raises(RoutesNotReconciled, match=r"points to 10\.0\.0\.7, machine server-7"):
+        with pytest.raises(RoutesNotReconciled, match=r"routes this CIDR to 10\.0\.0\.7, machine server-7"):
             await made.reconcile()
     assert routes(cluster) == {"10.244.1.0/24": "10.0.0.7"}
     await asyncio.sleep(DISPUTE)

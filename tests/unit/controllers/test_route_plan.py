@@ -102,7 +102,7 @@ def test_missing_ones_are_created() -> None:
     assert created(plan) == [(B, "10.0.0.2")]
     assert plan.specs[1:] == (
         RouteSpec("n2", B, Route(B, "10.0.0.2")),
-        RouteSpec("n3", C, problem="its machine is not in the network"),
+        RouteSpec("n3", C, problem="the machine of the node is not in the network"),
     )
 
 
@@ -135,11 +135,13 @@ def test_outside_of_the_ranges_of_pods_the_right_route_is_all_right() -> None:
 
 def test_nothing_is_replaced_where_the_right_route_can_not_be_made() -> None:
     in_the_way = table((2, 7), (A, "10.0.0.7"))
-    assert deleted(plan_routes(TWO, in_the_way, CLUSTER)) == [], "its machine is not in the network"
+    assert deleted(plan_routes(TWO, in_the_way, CLUSTER)) == [], (
+        "the machine of the node is not in the network"
+    )
     elsewhere = replace(node(1, A), internal_ips=("192.168.7.1",))
     plan = plan_routes([elsewhere, node(2, B)], table((1, 2, 7), (A, "10.0.0.7")), CLUSTER)
     assert deleted(plan) == []
-    problem = "its machine has 10.0.0.1 in the network, which isn't an InternalIP of the node"
+    problem = "the machine's address in the network, 10.0.0.1, isn't an InternalIP of the node"
     assert plan.specs[0] == RouteSpec("n1", A, problem=problem)
 
 
@@ -149,7 +151,7 @@ def test_the_default_route_is_no_pod_cidr() -> None:
     for present in ([(default, "10.0.0.7")], []):
         plan = plan_routes(nodes, table((1, 2, 7), *present), CLUSTER)
         assert (deleted(plan), created(plan)) == ([], [(B, "10.0.0.2")])
-        problem = "that is the network's default route, not a range of Pods"
+        problem = "this CIDR is the default route of the network, not a range of Pods"
         assert plan.specs[0] == RouteSpec("n1", default, problem=problem)
 
 
@@ -198,7 +200,7 @@ def test_a_machine_is_a_nodes_only_if_the_cloud_says_so() -> None:
     plan = plan_routes(nodes, world, CLUSTER)
     assert created(plan) == [(B, "10.0.0.2")]
     assert problems(plan) == {
-        "aaa": "its provider ID is that of machine server-7, which is for a node named vpn"
+        "aaa": "the node has the provider ID of machine server-7, which is for a node named vpn"
     }
     there = replace(world, routes=(Route(C, "10.0.0.7"), Route(B, "10.0.0.2")))
     assert not plan_routes(nodes, there, CLUSTER).problems, "such a route that is there is all right"
@@ -220,7 +222,7 @@ def test_a_route_that_comes_back_is_reported_and_left() -> None:
     plan = plan_routes(TWO, world, CLUSTER, disputed=[Route(A, "10.0.0.7")])
     assert not plan.changes
     where = "10.0.0.7, machine server-7, which doesn't belong to this node"
-    problem = f"the network's route to it points to {where}; delete that route if it is wrong"
+    problem = f"the network already routes this CIDR to {where}. If that route is wrong, delete it"
     assert plan.specs[0] == RouteSpec("n1", A, problem=problem)
 
 
@@ -322,9 +324,9 @@ def test_responsibility(cluster: str, destination: str, responsible: bool) -> No
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("", "needed for routes"), ("10.0.0.0/33", "'10.0.0.0/33' isn't a CIDR"),
-     ("10.0.0.0/8,10.1.0.0/16", "one range of IPv4"),
-     ("10.0.0.0/8,fd00::/48,fd01::/48", "one range of IPv4"),
+    [("", "required for routes"), ("10.0.0.0/33", "'10.0.0.0/33' isn't a CIDR"),
+     ("10.0.0.0/8,10.1.0.0/16", "at most one IPv4 range"),
+     ("10.0.0.0/8,fd00::/48,fd01::/48", "at most one IPv4 range"),
      ("a,b", "'a' isn't a CIDR like 10.244.0.0/16; --cluster-cidr: 'b' isn't a CIDR")],
 )  # fmt: skip
 def test_wrong_cluster_cidrs(text: str, expected: str) -> None:

@@ -265,7 +265,7 @@ async def test_a_token_of_another_project_is_recognized_by_the_network(sky: Emul
     await cloud.instances.get(by_id(server), accepted_age=0)
     token.write_text(OTHER_TOKEN)
     assert cloud.healthy() is None
-    with pytest.raises(AccessDenied, match="the token probably belongs to another project") as denied:
+    with pytest.raises(AccessDenied, match="The token probably belongs to another project") as denied:
         await cloud.instances.get(by_id(server), accepted_age=0)
     assert [notice.reason for notice in denied.value.notices] == ["WrongProject"]
     assert "another project" in (cloud.healthy() or "")
@@ -314,7 +314,7 @@ async def test_a_project_that_never_had_a_server_of_ours_proves_nothing(sky: Emu
     environment = sky.environment | {"HCLOUD_TOKEN": OTHER_TOKEN}
     async with opened(environment) as cloud:
         for age in (0, 10):
-            with pytest.raises(AccessDenied, match="none of the cluster's servers has been seen") as denied:
+            with pytest.raises(AccessDenied, match="has none of the cluster's servers") as denied:
                 await cloud.instances.get(by_id(gone), accepted_age=age)
         assert "--mass-deletion-breaker=false" in denied.value.message
         assert "another project" in (cloud.healthy() or "")
@@ -387,7 +387,7 @@ async def test_a_node_named_unlike_its_server(sky: EmulatedCloud, cloud: Hetzner
     (notice,) = error.value.notices
     assert notice.reason == "InstanceLookupFailed"
     assert "Hetzner Cloud has no server named node-1" in notice.message
-    assert f"Server {server['id']}, which has its address {own}, is named 'web-1'" in notice.message
+    assert f"Server {server['id']} has this node's address {own}, but is named 'web-1'" in notice.message
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ async def test_a_node_named_unlike_its_server(sky: EmulatedCloud, cloud: Hetzner
         (
             NodeView("worker-b"),
             [Server(4, "worker-a"), Server(5, "Worker-B")],
-            "Server 5 is named 'Worker-B': rename it, because names are case-sensitive",
+            "Server 5 is named 'Worker-B'. Rename it, because names are case-sensitive",
         ),
         # A kubelet may report an empty address, and a server without a public address has one.
         (

@@ -39,7 +39,7 @@ def test_bad_numbers(scheme: str, text: str) -> None:
     assert str(error.value).startswith(f"provider ID {scheme + text!r}: {scheme!r} must be followed by")
     (notice,) = error.value.notices
     assert notice.reason == "InvalidProviderID"
-    assert notice.message == f"{error.value}; delete the Node and let its kubelet register it again"
+    assert notice.message == f"{error.value}. Delete the Node; its kubelet then registers a new one"
 
 
 @pytest.mark.parametrize("text", ["aws:///eu/i-1", "k3s://x", "openstack://1", "", "hcloud:/1", "HCLOUD://1"])

@@ -196,7 +196,7 @@ async def test_a_node_named_unlike_its_server(site: Site) -> None:
     with pytest.raises(InstanceNotFound) as error:
         await site.get(NodeView("node-1", addresses=addresses))
     (notice,) = error.value.notices
-    assert f"Robot server {number}, which has its address 198.51.100.77, is named 'metal'" in notice.message
+    assert f"{number} has this node's address 198.51.100.77, but is named 'metal'" in notice.message
 
 
 async def test_after_a_new_token_a_server_that_robot_has_needs_no_proof_of_the_project(site: Site) -> None:

@@ -39,8 +39,8 @@ NONE_COUNTS = Annotations(
     {},
     frozenset(),
     {
-        PREFIX: f"{PREFIX}…: these annotations have 32769 characters, at most 32768 are read; "
-        "none of them counts"
+        PREFIX: f"{PREFIX}…: these annotations have 32769 characters. The limit is 32768, so "
+        "all of them are ignored"
     },
 )
 

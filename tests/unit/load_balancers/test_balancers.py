@@ -212,9 +212,9 @@ class TestTargets:
         assert (targets(await site.one()), result.steps) == (before, ())
         assert "LoadBalancerTargetsKept" in {notice.reason for notice in result.notices}
         assert site.registry.get_sample_value(metric, labels) == 1
-        assert "the existing targets stay" in (site.cloud.healthy() or "")
+        assert "the load balancers keep their targets" in (site.cloud.healthy() or "")
         [note] = await site.balancers.plan(view(), wrong)
-        assert "the 2 present targets stay" in note
+        assert "keeps its 2 targets" in note
         await site.ensure(view(), good[:1])
         assert targets(await site.one()).keys() == {number(good[0])}
         assert (site.registry.get_sample_value(metric, labels), site.cloud.healthy()) == (0, None)
@@ -293,7 +293,7 @@ class TestTrouble:
         await site.ensure(view())
         await site.sky.fault(method="GET", path="/load_balancers", empty_listing=True, times=1)
         site.balancers.inventory._invalid.add(UID)
-        with pytest.raises(CloudUnavailable, match="is missing in the list, but exists"):
+        with pytest.raises(CloudUnavailable, match="exists, but is missing in the list"):
             await site.ensure(view())
         await site.sky.heal()
         await site.ensure(view())

@@ -316,8 +316,8 @@ class TestWhoseItBecomes:
 
 class TestNotAdopted:
     TEXT = (
-        f"{PREFIX}adopt: 'other' is not adopted, because load balancer there (7) is this Service's; "
-        "delete that one to adopt the other"
+        f"{PREFIX}adopt: 'other' is not adopted, because load balancer there (7) already belongs to this "
+        "Service. To adopt the other one, delete there"
     )
 
     def test_while_it_has_one(self) -> None:

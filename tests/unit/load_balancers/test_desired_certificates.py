@@ -68,8 +68,7 @@ class TestUploaded:
         found = choose_certificates(spec(HTTPS, 443, 444), there())
         assert found.by_port == {}
         assert messages(found.errors) == [
-            f"port {port} needs a certificate, it has none: name some in http-certificates"
-            for port in (443, 444)
+            f"port {port} needs a certificate, list one in http-certificates" for port in (443, 444)
         ]
         lost = choose_certificates(spec({**HTTPS, "http-certificates": "lost"}, 443), there())
         assert (lost.by_port, len(lost.errors)) == ({}, 1)
@@ -81,7 +80,7 @@ class TestUploaded:
         assert found.by_port == {443: (5,)}
         [message] = messages(found.errors)
         assert message.startswith(
-            "port 443 needs a certificate, http-certificates: 'theirs' belongs to another owner"
+            "port 443 needs a certificate, http-certificates: this namespace may not use 'theirs'"
         )
         serving = LoadBalancerService("https", 443, 30_443, http=ServiceHttp(certificates=(9,)))
         found = choose_certificates(

@@ -106,8 +106,8 @@ class TestRoom:
             (
                 TOO_MANY,
                 (
-                    "type lb11 takes 2 ports; these are left out: 82, 83; "
-                    "choose a larger type with load-balancer.hetzner.cloud/type"
+                    "type lb11 supports 2 ports. The load balancer omits these ports: 82, 83. "
+                    "Choose a larger type with load-balancer.hetzner.cloud/type"
                 ),
             )
         ]
@@ -123,9 +123,11 @@ class TestRoom:
     def test_ports_beyond_any_type_are_counted(self) -> None:
         several = [*range(1000, 1253), ServicePort(1, 30_001, "UDP"), ServicePort(2, 0)]
         [(_, text)] = said(chosen(spec({}, *several), limits=SMALL).notices)
-        assert text.startswith("type lb11 takes 2 ports; these are left out: 1002, 1003, ")
+        assert text.startswith(
+            "type lb11 supports 2 ports. The load balancer omits these ports: 1002, 1003, "
+        )
         assert text.endswith(
-            " and 227 more, 4 for which no type is large enough; choose a larger type with "
+            " and 227 more. No type is large enough for another 4 ports. Choose a larger type with "
             "load-balancer.hetzner.cloud/type"
         )
 

@@ -32,7 +32,11 @@ from ccm.hetzner.settings import Tenants
 LOCATIONS = (Location("fsn1", "eu-central"), Location("hel1", "eu-central"), Location("ash", "us-east"))
 INSIDE: dict[str, Any] = {"network": 1, "private_ip": "10.0.0.9", "ip_range": "10.0.0.0/24"}
 ASKED = {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24"}
-STAYS = "a load balancer can't be moved: {}; to move it, delete it or its Service, and it is created again"
+SUBNET = "~private-subnet-ip-range is '10.0.1.0/24', but the load balancer has the address 10.0.0.5"
+FOREIGN = f"{PREFIX}preserve-foreign"
+STAYS = (
+    "a load balancer can't be moved: {}. To move it, delete it or the Service, and the CCM creates a new one"
+)
 
 
 class TestANewOne:
@@ -102,21 +106,24 @@ class TestOneThatIsThere:
     @pytest.mark.parametrize(
         ("annotations", "parts"),
         [
-            ({"location": "ash"}, ["~location: 'ash', it is in fsn1"]),
-            ({"network-zone": "us-east"}, ["~network-zone: 'us-east', it is in eu-central"]),
+            ({"location": "ash"}, ["~location is 'ash', but the load balancer is in fsn1"]),
+            (
+                {"network-zone": "us-east"},
+                ["~network-zone is 'us-east', but the load balancer is in eu-central"],
+            ),
             ({"location": "fsn1"}, []),
             ({"network-zone": "eu-central"}, []),
             (
                 {"private-subnet-ip-range": "10.0.1.0/24"},
-                ["~private-subnet-ip-range: '10.0.1.0/24', its address is 10.0.0.5"],
+                [SUBNET],
             ),
             ({"private-subnet-ip-range": "10.0.0.0/24"}, []),
             ({"private-subnet-ip-range": "10.0.1.0/24", "private-ipv4": "10.0.0.5"}, []),
             (
                 {"location": "ash", "private-subnet-ip-range": "10.0.1.0/24"},
                 [
-                    "~location: 'ash', it is in fsn1",
-                    "~private-subnet-ip-range: '10.0.1.0/24', its address is 10.0.0.5",
+                    "~location is 'ash', but the load balancer is in fsn1",
+                    SUBNET,
                 ],
             ),
         ],
@@ -195,7 +202,7 @@ class TestOneThatIsThere:
         preserve = spec({"preserve-foreign": "true", **ASKED})
         held = choose_placement(preserve, observed(balancer(private_net=nets), network=1))
         assert (held.network, held.private_ip, held.ip_range) == (None, "10.0.0.9", "10.0.0.0/24")
-        text = f"it is in network 8, 9 and stays there because others use it ({PREFIX}preserve-foreign)"
+        text = f"the load balancer stays in network 8, 9, because others use it there ({FOREIGN})"
         assert said(held.notices) == [("LoadBalancerNotMoved", text)]
         moved = choose_placement(spec(), observed(balancer(private_net=nets), network=1))
         assert (moved.network, moved.notices) == (1, ())
@@ -224,11 +231,11 @@ class TestOnPrimaryIps:
         ("ip", "more", "why"),
         [
             (None, {}, "isn't the ID or name"),
-            (replace(FOUR, type="ipv6"), {}, f"is an ipv6 address: annotate {PREFIX}public-net-ipv6"),
+            (replace(FOUR, type="ipv6"), {}, f"is an ipv6 address: use the annotation {PREFIX}public-net-ipv6"),
             (replace(FOUR, assignee_id=9), {}, "is already assigned"),
             (replace(FOUR, blocked=True), {}, "is blocked"),
-            (FOUR, {"location": "fsn1"}, f"is in hel1, and {PREFIX}location is 'fsn1'"),
-            (FOUR, {"network-zone": "us-east"}, f"is in eu-central, and {PREFIX}network-zone is 'us-east'"),
+            (FOUR, {"location": "fsn1"}, f"is in hel1, but {PREFIX}location is 'fsn1'"),
+            (FOUR, {"network-zone": "us-east"}, f"is in eu-central, but {PREFIX}network-zone is 'us-east'"),
             (FOUR, {"disable-public-network": "true"}, "needs the public network"),
             (replace(FOUR, labels={"ccm-from-scratch/namespace": "else"}), {}, "isn't the ID or name"),
             (replace(FOUR, labels={"ccm-from-scratch/cluster": "else"}), {}, "isn't the ID or name"),
@@ -243,7 +250,7 @@ class TestOnPrimaryIps:
     def test_not_in_two_places_and_not_on_one_address_of_both_families(self) -> None:
         there = {"ipv4": FOUR, "ipv6": replace(SIX, location=LOCATIONS[0])}
         found = choose_placement(spec({**ON_FOUR, **ON_SIX}), observed(primary_ips=there))
-        assert "is in fsn1, and the other Primary IP is in hel1" in found.problems[f"{PREFIX}public-net-ipv6"]
+        assert "is in fsn1, but the other Primary IP is in hel1" in found.problems[f"{PREFIX}public-net-ipv6"]
         both = spec({"public-net-ipv4": "a", "public-net-ipv6": "a"})
         assert len(choose_placement(both, observed()).problems) == 2
 
@@ -307,7 +314,7 @@ def test_the_usual_one_comes_back_only_where_it_is_large_enough() -> None:
     assert said(found.notices) == [
         (
             "LoadBalancerTypeKept",
-            "no type is configured, but lb11 is too small for its ports or nodes: lb21 stays",
+            "no type is configured, but lb11 is too small for the ports or nodes of this Service: lb21 stays",
         )
     ]
     assert choose_type(spec({"type": "lb11"}), observed(there)) == TypeChoice(SMALL, SMALL)

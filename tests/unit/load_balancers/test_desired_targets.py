@@ -56,7 +56,7 @@ def test_all_for_which_there_is_room() -> None:
         (
             "MaxTargetsReached",
             (
-                f"{NO_TRAFFIC}the load balancer's type supports no more targets; choose a larger one with "
+                f"{NO_TRAFFIC}the load balancer's type supports no more targets. Choose a larger type with "
                 "load-balancer.hetzner.cloud/type, or fewer nodes with "
                 "load-balancer.hetzner.cloud/node-selector: d, e"
             ),
@@ -77,7 +77,11 @@ def test_what_is_a_target_stays_one_on_either_side() -> None:
     ("target", "reason", "why"),
     [
         (Target(77), "ServerNotFound", "their servers don't exist in this project"),
-        (Target(6, private=True), "ServerNotInNetwork", "their servers are not in the private network"),
+        (
+            Target(6, private=True),
+            "ServerNotInNetwork",
+            "the servers of the nodes are not in the private network",
+        ),
         (
             Target(6),
             "PublicIPv4Missing",
@@ -181,7 +185,10 @@ def test_nodes_that_are_no_targets_are_reported() -> None:
         spec(), some(Candidates({**odd.by_node, "q": Target(77)}, odd.left_out, odd.public)), SMALL
     )
     assert said(found.notices) == [
-        ("RobotNotEnabled", f"{NO_TRAFFIC}they are dedicated servers, and ROBOT_ENABLED is not set: x, y"),
+        (
+            "RobotNotEnabled",
+            f"{NO_TRAFFIC}the nodes are dedicated servers, and ROBOT_ENABLED is not set: x, y",
+        ),
         ("ServerNotFound", f"{NO_TRAFFIC}their servers don't exist in this project: z, q"),
         (
             "InternalIPNotConfigured",
@@ -195,7 +202,7 @@ def test_nodes_that_are_no_targets_are_reported() -> None:
 
 def test_a_selector_that_matches_nothing() -> None:
     found = choose_targets(spec(), some(nodes(), nodes=3, selected=0), SMALL)
-    text = f"{PREFIX}node-selector selects none of the 3 nodes: the load balancer's targets are none"
+    text = f"{PREFIX}node-selector selects none of the 3 nodes, so the load balancer has no targets"
     assert said(found.notices) == [("NodeSelectorMatchesNothing", text)]
     assert choose_targets(spec(), some(nodes(), nodes=0, selected=0), SMALL).notices == ()
 
@@ -228,8 +235,8 @@ def test_none_is_made_in_a_project_without_any_of_the_servers() -> None:
     with pytest.raises(AccessDenied) as refused:
         choose_targets(spec(), some(strangers), SMALL)
     text = (
-        "this project has no server of the cluster's 9 nodes: the token probably belongs to another "
-        "project, so no load balancer is created"
+        "this project has none of the servers of the cluster's 9 nodes. The token probably belongs to "
+        "another project, so no load balancer is created"
     )
     assert str(refused.value) == text
     assert refused.value.notices == (Notice("WrongProject", text),)

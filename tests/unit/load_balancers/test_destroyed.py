@@ -57,7 +57,7 @@ async def test_an_adopted_one_is_released(site: BalancerSite) -> None:
     await site.ensure(view(annotations={"adopt": str(theirs["id"])}))
     assert (await site.one())["labels"].keys() >= {LABEL, "ccm-from-scratch/cluster"}
     [told] = await destroy(site)
-    assert "stays with its listeners" in told
+    assert "stays, without the labels" in told
     assert (await site.one())["labels"] == {"team": "shop"}
 
 

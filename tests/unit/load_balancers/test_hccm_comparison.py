@@ -61,7 +61,7 @@ def test_what_both_understand_is_not_named() -> None:
 def test_every_key_of_ours_says_what_would_happen_and_what_to_do(key: str) -> None:
     [sentence] = differences({key: EXAMPLES[key]})
     assert sentence == f"{PREFIX}{key}: {OURS[key]}"
-    assert ";" in sentence or key == "labels"
+    assert ". " in sentence or key == "labels"
 
 
 def test_the_texts_about_our_keys_are_about_keys() -> None:
@@ -77,12 +77,12 @@ def test_a_protected_one_is_not_deleted_by_the_official_one() -> None:
 def test_keys_of_single_ports() -> None:
     protocol, certificates = differences({"port.443.protocol": "https", "port.443.http-certificates": "shop"})
     assert protocol == (
-        f"{PREFIX}port.443.protocol: it doesn't support keys of single ports: protocol is not set, so port "
-        "443 becomes tcp without certificates, without an Event; "
-        "annotate protocol for all ports, or give the port a Service of its own"
+        f"{PREFIX}port.443.protocol: the official CCM doesn't support keys of single ports, and protocol "
+        "is not set, so port 443 becomes tcp without certificates, without an Event. Annotate protocol for "
+        "all ports, or give the port its own Service"
     )
     assert certificates.startswith(
-        f"{PREFIX}port.443.http-certificates: it doesn't support keys of single ports"
+        f"{PREFIX}port.443.http-certificates: the official CCM doesn't support keys of single ports"
     )
     assert differences({"protocol": "http", "port.443.protocol": "http", "port.80.protocol": " HTTP "}) == []
 
@@ -117,7 +117,7 @@ def test_values_that_only_ours_reads(key: str, value: str, better: str | None) -
         "http-managed-certificate-domains": "a.example.com",
     }
     [sentence] = differences(context | {key: value}, 443)
-    assert sentence.startswith(f"{PREFIX}{key}: {value!r}: it ")
+    assert sentence.startswith(f"{PREFIX}{key}: {value!r}: the official CCM ")
     assert sentence.endswith("leave the annotation out" if better is None else f"write {better!r}")
 
 
@@ -256,7 +256,7 @@ async def test_an_adopted_one_is_named_after_its_annotation_has_gone(site: Balan
     without = view()
     await site.ensure(without)
     [sentence] = await site.balancers.differences(without, "official")
-    assert f"({theirs['id']}) was adopted: it doesn't support the key" in sentence
+    assert f"({theirs['id']}) was adopted: the official CCM doesn't support the key" in sentence
     await site.ensure(view(annotations={"delete-protection": "true"}))
     assert await site.balancers.differences(without, "official") == []
 
@@ -268,7 +268,7 @@ async def test_others_are_named_after_the_annotation_share_is_gone(site: Balance
     alone = view("web", 80)
     await site.ensure(alone)
     [sentence] = await site.balancers.differences(alone, "official")
-    assert "has ports of other Services (81): it removes them" in sentence
+    assert "has ports of other Services (81). The official CCM removes these ports" in sentence
     await site.ensure(view("other", 81, uid=other.uid))
     assert await site.balancers.differences(alone, "official") == []
 

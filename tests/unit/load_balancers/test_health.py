@@ -62,7 +62,7 @@ def test_an_unanswered_port_is_reported() -> None:
     sick = balancer({80: "unhealthy", 443: "healthy"}, {80: "unhealthy", 443: "unhealthy"})
     [notice] = complaints(sick, {80, 443})
     assert notice.reason == "NoHealthyTargets"
-    assert "health check of port 80 (asked on port 30080 by tcp):" in notice.message
+    assert "health check of port 80 (checked on port 30080 by tcp)." in notice.message
     assert list(complaints(sick, {443})) == []
     assert list(complaints(balancer({80: "unknown"}), {80})) == []
     assert list(complaints(balancer(), {80})) == []
@@ -107,7 +107,7 @@ class TestWrongProject:
     async def test_nothing_is_made_where_no_server_is(self, site: BalancerSite) -> None:
         await site.add_nodes("a", "b")
         await site.restart(network=False, HCLOUD_TOKEN=OTHER_TOKEN)
-        with pytest.raises(CloudError, match="no server of the cluster's 2 nodes") as caught:
+        with pytest.raises(CloudError, match="none of the servers of the cluster's 2 nodes") as caught:
             await site.ensure(view())
         assert [notice.reason for notice in caught.value.notices] == ["WrongProject"]
         assert (await site.balancers.inventory.all(view(), age=0.0)) == []

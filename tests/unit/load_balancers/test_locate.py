@@ -64,7 +64,9 @@ def shared(number: int, **more: str) -> LoadBalancer:
     return balancer(number, **{SHARE: "edge", LABEL: OTHER, NAMESPACE: "shop", **more})
 
 
-TWICE = "2 load balancers have the label of this Service: lb5 (5), second (7); keep one"
+TWICE = (
+    "2 load balancers have the label of this Service: lb5 (5), second (7). Remove the label from all but one"
+)
 NEW, OWN, OURS = (None, True, False), (5, True, False), {CLUSTER: "c1"}
 MAY_ADOPT, EDGE = ClusterScope("c1", Tenants(adopt=frozenset({"shop"}))), {"share": "edge"}
 MAY_SHARE = ClusterScope("c1", Tenants(share=frozenset({"shop", "strange"})))
@@ -138,7 +140,7 @@ def test_the_place_of_a_service(
             [balancer(5, **{LABEL: UID, CLUSTER: "c2"})],
             HERE,
             {},
-            "'lb5' (5) belongs to cluster 'c2', this is 'c1'",
+            "'lb5' (5) belongs to cluster 'c2', but this is cluster 'c1'",
         ),
         (
             [balancer(6, **{CLUSTER: "c2", NAMESPACE: "shop"})],
@@ -150,12 +152,17 @@ def test_the_place_of_a_service(
         ([ANOTHER_SERVICES, THEIRS], HERE, {"adopt": "theirs"}, "'shop' may not adopt 'theirs'"),
         ([ANOTHER_SERVICES, THEIRS], HERE, {"adopt": "6"}, "'shop' may not adopt '6'"),
         ([THEIRS], MAY_ADOPT, {"adopt": "nothing"}, "adopt: 'nothing' isn't the ID or name"),
-        ([ANOTHER_SERVICES], MAY_ADOPT, {"adopt": "lb8"}, f"belongs to the Service with UID {OTHER}; remove"),
+        (
+            [ANOTHER_SERVICES],
+            MAY_ADOPT,
+            {"adopt": "lb8"},
+            f"belongs to the Service with UID {OTHER}",
+        ),
         (
             [shared(9), shared(12)],
             HERE,
             EDGE,
-            "'lb9' (9) is shared as 'edge', and may belong to another cluster",
+            "'lb9' (9) is shared as 'edge', but may belong to another cluster",
         ),
         ([shared(9, **{CLUSTER: "c2"})], ClusterScope(""), EDGE, "is shared as 'edge'"),
     ],
@@ -196,7 +203,7 @@ def test_clusters_are_distinguished_for_a_release() -> None:
     ours, notices = split_by_cluster([MINE, theirs], "c1")
     assert ours == (MINE,)
     assert [notice.reason for notice in notices] == ["LoadBalancerReleased"]
-    assert notices[0].message.startswith("load balancer lb6 (6) stays")
+    assert notices[0].message.startswith("load balancer lb6 (6) is not deleted")
     assert split_by_cluster([MINE, theirs], "") == ((MINE, theirs), [])
 
 

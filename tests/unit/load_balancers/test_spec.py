@@ -110,7 +110,7 @@ def test_why_a_status_would_have_no_address() -> None:
     assert [spec(one).why_no_address(network=True) for one in ({}, hidden, off, named)] == [""] * 4
     for asked, network, other in ((off, False, "HCLOUD_NETWORK"), ({**hidden, **off}, True, "hostname")):
         why = spec(asked).why_no_address(network=network)
-        assert (f": {NO_PUBLIC} " in why, other in why) == (True, True)
+        assert (f"because {NO_PUBLIC} " in why, other in why) == (True, True)
 
 
 def test_primary_ips_that_no_load_balancer_can_have() -> None:
@@ -120,7 +120,7 @@ def test_primary_ips_that_no_load_balancer_can_have() -> None:
     twice = spec({**asked, "public-net-ipv6": "shop"}).primary_ip_problems()
     assert twice == {key: f"{key}: 'shop' can't be an IPv4 and an IPv6 address" for key in (four, six)}
     off = spec({"public-net-ipv4": "shop", "disable-public-network": "true"}).primary_ip_problems()
-    assert off == {four: f"{four}: 'shop' needs the public network, which {NO_PUBLIC} takes away"}
+    assert off == {four: f"{four}: 'shop' needs the public network, which {NO_PUBLIC} disables"}
 
 
 @pytest.mark.parametrize(
@@ -350,11 +350,11 @@ class TestWithoutEffect:
             ("port.80.location", "applies to the whole load balancer: write ~location"),
             ("port.80.protocl", "there is no such annotation; did you mean ~port.80.protocol?"),
             ("port.81.protocl", "there is no such annotation; did you mean ~port.81.protocol?"),
-            ("port.81.protocol", "the Service has no port 81, it has 80, 443"),
-            ("port.x.protocol", "the Service has no port x, it has 80, 443"),
+            ("port.81.protocol", "the Service has no port 81 (its ports: 80, 443)"),
+            ("port.x.protocol", "the Service has no port x (its ports: 80, 443)"),
             (
                 "port.123456789012345678901.protocol",
-                "the Service has no port 12345678901234567890, it has 80, 443",
+                "the Service has no port 12345678901234567890 (its ports: 80, 443)",
             ),
             ("port.x.location", "applies to the whole load balancer: write ~location"),
             ("port.x.protocl", "there is no such annotation; did you mean ~port.x.protocol?"),
@@ -367,17 +367,17 @@ class TestWithoutEffect:
         service = replace(view(annotations={"port.80.protocol": "http"}), ports=())
         defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
         [text] = read(service, defaults, network=True).warnings.values()
-        assert text == f"{PREFIX}port.80.protocol: the Service has no port 80, it has no ports"
+        assert text == f"{PREFIX}port.80.protocol: the Service has no port 80 (its ports: none)"
 
     def test_the_nodes_of_those_that_share(self) -> None:
         assert told({"node-selector": "a=b", "share": "edge"}) == {
             "node-selector": "has no effect on a shared load balancer, "
-            "where all Services have the same targets"
+            "because all its Services have the same targets"
         }
         assert told({"node-selector": "a=b"}) == told({"share": "edge"}) == {}
 
     def test_addresses_for_one_that_is_adopted(self) -> None:
-        why = "has no effect together with ~adopt: the load balancer keeps its addresses"
+        why = "has no effect together with ~adopt, because the load balancer keeps its addresses"
         assert told({"public-net-ipv4": "shop", "adopt": "4711"}) == {"public-net-ipv4": why}
         assert told({"public-net-ipv4": "shop"}) == told({"name": "shop", "adopt": "4711"}) == {}
 
@@ -405,7 +405,7 @@ class TestUnsupported:
     @pytest.mark.parametrize(
         ("ports", "why"),
         [
-            (("53/UDP", "80"), "these ports are left out: 53/UDP"),
+            (("53/UDP", "80"), "the load balancer omits these ports: 53/UDP"),
             (("53/UDP", "54/SCTP"), "it has no certificate for these ports: 53/UDP, 54/SCTP"),
         ],
     )
@@ -421,7 +421,8 @@ class TestUnsupported:
         _, notice = found.unsupported
         assert notice.reason == "NodePortMissing"
         assert notice.message == (
-            "ports without a node port can't be reached: 81; don't set allocateLoadBalancerNodePorts to false"
+            "a load balancer can't reach ports without a node port: 81. Don't set "
+            "allocateLoadBalancerNodePorts to false"
         )
 
     @pytest.mark.parametrize(
@@ -463,7 +464,10 @@ class TestUnsupported:
         found = read(service, defaults, network=True)
         [notice] = found.unsupported
         assert (notice.reason, found.problems) == ("UnsupportedFieldConfigured", {})
-        assert notice.message == f"Hetzner load balancers don't support this, so it has no effect: {what}"
+        assert (
+            notice.message
+            == f"these fields have no effect, because Hetzner load balancers don't support them: {what}"
+        )
 
     def test_the_clients_address(self) -> None:
         defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers

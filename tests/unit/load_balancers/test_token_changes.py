@@ -319,7 +319,7 @@ async def test_no_step_is_tried_after_the_first_that_the_token_ends(gated: tuple
     gate.came.clear()
     running = await meanwhile(site, gate, site.ensure(view("web", *range(80, 90))))
     site.cloud.api.token.read = tokens = Tokens(1, FOREVER)
-    with pytest.raises(CloudError, match="the token has changed meanwhile"):
+    with pytest.raises(CloudError, match="the token changed during the request"):
         await running
     assert tokens.looks == 1
 

@@ -401,7 +401,7 @@ async def test_a_leftover_of_a_service_is_reported_once_and_left() -> None:
         await cluster.settle(900)
         [message] = cluster.events.messages("LoadBalancerOrphaned")
         assert message.startswith(
-            "the load balancer of shop/lost was created for this Service, which doesn't"
+            "the load balancer of shop/lost was created for this Service, but the Service doesn't"
         )
         assert cluster.events.reasons("lost") == ["LoadBalancerOrphaned"]
         assert "uid-lost" in cluster.balancers.targets
@@ -639,4 +639,4 @@ async def test_health_tells_of_lists_that_are_not_there_and_of_work_that_hangs()
         cluster.cloud.script.delay("ensure", 10_000)
         await cluster.put("web")
         await cluster.settle(1000)
-        assert "processed for 1000 s" in str(cluster.controller.healthy())
+        assert "in process for 1000 s" in str(cluster.controller.healthy())

@@ -61,8 +61,8 @@ class TestController:
     @pytest.mark.parametrize(
         ("write", "told"),
         [
-            (write_status, "its status has 192.0.2.1, and it is reached at 203.0.113.80"),
-            (take_finalizer, f"its finalizer {CLEANUP_FINALIZER} was removed"),
+            (write_status, "the status has 192.0.2.1, but the load balancer has 203.0.113.80"),
+            (take_finalizer, f"the finalizer {CLEANUP_FINALIZER} was removed"),
         ],
     )
     async def test_another_writer_is_reported_once(

@@ -119,7 +119,7 @@ def test_too_many_annotations_are_reported_by_number() -> None:
     found = trim_service(a_service(metadata={"annotations": annotations}), annotations_to_keep)
     (problem,) = read(view_of(found), DEFAULTS, network=True).problems.values()
     length = sum(len(name) + len(text) for name, text in annotations.items())
-    assert f"have {length} characters, at most {MAX_ANNOTATIONS_LENGTH} are read" in problem
+    assert f"have {length} characters. The limit is {MAX_ANNOTATIONS_LENGTH}" in problem
     # Who shares a load balancer still takes turns with the others.
     assert found.metadata.annotations[SHARE] == "ours"
     assert (

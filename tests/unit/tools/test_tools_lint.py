@@ -66,8 +66,8 @@ def texts(text: str, *, for_official: bool = False) -> list[str]:
             [
                 f"{PREFIX}algorithm-type: 'random' is not round_robin or least_connections",
                 f"{PREFIX}typ: there is no such annotation; did you mean {PREFIX}type?",
-                "these ports are left out: 53/UDP",
-                "it has no effect: loadBalancerSourceRanges (10.0.0.0/8)",
+                "the load balancer omits these ports: 53/UDP",
+                "don't support them: loadBalancerSourceRanges (10.0.0.0/8)",
                 "port 443 has protocol https and no certificate",
             ],
         ),

@@ -130,9 +130,12 @@ class Inventory:
         if there is None:
             await self._believe_absence(service)
         elif used_by(service, (there,)):
-            raise unavailable(f"GET {PATH}", f"load balancer {number} is missing in the list, but exists")
+            raise unavailable(f"GET {PATH}", f"load balancer {number} exists, but is missing in the list")
         else:
-            text = f"load balancer {number} belonged to this Service and lost its labels; adopt or delete it"
+            text = (
+                f"load balancer {number} lost the labels of this Service. Adopt the load balancer, or "
+                "delete it"
+            )
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
 
     async def to_release(self, service: ServiceView) -> tuple[list[LoadBalancer], list[Notice]]:
@@ -152,9 +155,8 @@ class Inventory:
         other = None if found else await self._former(service)
         if other is not None and not (found := used_by(service, (other,))):
             text = (
-                f"load balancer {other.name} ({other.id}) belonged to this Service and lost "
-                "its labels, so it "
-                "stays; delete it if you don't need it"
+                f"load balancer {other.name} ({other.id}) is not deleted, because it lost the labels of this "
+                "Service. Delete it if you don't need it"
             )
             return [], [Notice("LoadBalancerReleased", text)]
         had_one = service.uid in self._seen or (service.addresses and service.uid not in self._released)
@@ -197,10 +199,9 @@ class Inventory:
         )
         if all_gone and not known:
             text = (
-                f"all {len(seen)} load balancers disappeared at the same time: the token "
-                "probably belongs to another "
-                "project, so nothing is created or deleted. If they were deleted on purpose, restart the "
-                f"cloud-controller-manager, or run it with {MASS_DELETION_BREAKER_OFF}"
+                f"all {len(seen)} load balancers disappeared at the same time. The token probably belongs "
+                "to another project, so the cloud-controller-manager creates and deletes nothing. If you "
+                f"deleted the load balancers, restart it, or run it with {MASS_DELETION_BREAKER_OFF}"
             )
             self._note(text)
             raise AccessDenied(text, notices=(Notice("LoadBalancersVanished", text),))

@@ -122,16 +122,17 @@ def _uploaded(
     errors: list[CloudError] = []
     if foreign:
         text = (
-            f"http-certificates: {quoted(foreign)} belongs to another owner, according to its labels; label "
-            f"it {NAMESPACE}={observed.service.namespace} at Hetzner, or add the namespace to "
-            "CCM_CERTIFICATE_NAMESPACES (without any label: CCM_UNLABELLED_CERTIFICATE_NAMESPACES)"
+            f"http-certificates: this namespace may not use {quoted(foreign)}. To allow it, add the label "
+            f"{NAMESPACE}={observed.service.namespace} to the certificate at Hetzner, or add the namespace "
+            "to CCM_CERTIFICATE_NAMESPACES (for certificates without that label: "
+            "CCM_UNLABELLED_CERTIFICATE_NAMESPACES)"
         )
         errors.append(_missing(port, text))
     if lost:
         text = f"http-certificates: this project has no certificate with id or name {quoted(lost)}"
         errors.append(_missing(port, text))
     if not found:
-        errors.append(_missing(port, "it has none: name some in http-certificates"))
+        errors.append(_missing(port, "list one in http-certificates"))
     ids = dict.fromkeys(
         certificate.id for reference, certificate in found.items() if certificate and reference not in foreign
     )

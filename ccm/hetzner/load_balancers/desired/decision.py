@@ -99,7 +99,7 @@ def _not_adopted(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[No
     if observed.is_owner and not observed.adopting and ADOPTED not in actual.labels:
         text = (
             f"{PREFIX}adopt: {spec.adopt!r} is not adopted, because load balancer {actual.name} "
-            f"({actual.id}) is this Service's; delete that one to adopt the other"
+            f"({actual.id}) already belongs to this Service. To adopt the other one, delete {actual.name}"
         )
         yield Notice("LoadBalancerNotAdopted", text)
 

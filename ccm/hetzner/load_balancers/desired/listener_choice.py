@@ -92,10 +92,11 @@ def choose_listeners(
         notices.append(Notice("LoadBalancerPortConflict", f"on the shared load balancer {who}"))
     if len(free) > room or beyond:
         out = enumerated([str(listener.listen_port) for listener in free[room:]])
-        more = f"{', ' if out else ''}{beyond} for which no type is large enough" if beyond else ""
+        omitted = f" The load balancer omits these ports: {out}." if out else ""
+        more = f" No type is large enough for another {beyond} ports." if beyond else ""
         text = (
-            f"type {limits.name} takes {limits.max_services} ports; these are left out: {out}{more}; "
-            "choose a larger type with load-balancer.hetzner.cloud/type"
+            f"type {limits.name} supports {limits.max_services} ports.{omitted}{more} "
+            "Choose a larger type with load-balancer.hetzner.cloud/type"
         )
         notices.append(Notice("MaxServicesReached", text))
     checks = {number: one.check or _NO_CHECK for number, one in asked.items()}

@@ -59,14 +59,14 @@ def _unusable_ip(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, obse
     if ip is None or not observed.tenants.may_use_ip(namespace, observed.cluster, ip.labels):
         # One text for both: a tenant must not learn what others have.
         return (
-            f"isn't the ID or name of a Primary IP for Services of namespace {namespace!r}; to "
-            f"allow one, label it {NAMESPACE}={namespace} at Hetzner, or add the namespace to "
+            f"isn't the ID or name of a Primary IP that namespace {namespace!r} may use. To allow a Primary "
+            f"IP, add the label {NAMESPACE}={namespace} to it at Hetzner, or add the namespace to "
             "CCM_UNLABELLED_PRIMARY_IP_NAMESPACES"
         )
     if ip.type != family:
-        return f"is an {ip.type} address: annotate {PRIMARY_IP_KEY.format(ip.type)} with it"
+        return f"is an {ip.type} address: use the annotation {PRIMARY_IP_KEY.format(ip.type)} for it"
     if ip.assignee_id:
-        return "is already assigned: unassign it, or choose another one"
+        return "is already assigned: unassign it, or choose another Primary IP"
     return "is blocked by Hetzner" if ip.blocked else ""
 
 
@@ -76,14 +76,14 @@ def _elsewhere(ip: PrimaryIp | None, location: str, spec: LoadBalancerSpec) -> s
     if there is None:
         return ""
     if location and there.name != location:
-        return f"is in {there.name}, and the other Primary IP is in {location}"
+        return f"is in {there.name}, but the other Primary IP is in {location}"
     for key, wanted, found in (
         ("location", spec.location, there.name),
         ("network-zone", spec.network_zone, there.network_zone),
     ):
         # A variable is for Services that say nothing; the address says where.
         if wanted and found and wanted != found and annotations.get(PREFIX + key, "").strip():
-            return f"is in {found}, and {PREFIX}{key} is {shown(wanted)}"
+            return f"is in {found}, but {PREFIX}{key} is {shown(wanted)}"
     return ""
 
 
@@ -97,9 +97,9 @@ def _not_assigned(
         key, name = PRIMARY_IP_KEY.format(family), f"{balancer.name} ({balancer.id})"
         yield Notice(
             "PrimaryIPNotAssigned",
-            f"{key}: load balancer {name} keeps {address.ip}: "
-            f"Hetzner assigns a Primary IP to a new load balancer only. To have one on {shown(reference)}, "
-            "delete the load balancer or the Service; a new one is then created on that address",
+            f"{key}: load balancer {name} keeps {address.ip}, because Hetzner assigns a Primary IP only to a "
+            f"new load balancer. To get a load balancer with {shown(reference)}, delete this one, or delete "
+            "and recreate the Service",
         )
 
 
@@ -186,7 +186,7 @@ def _not_moved(
         "network-zone": (spec.network_zone, balancer.location.network_zone),
     }
     parts = [
-        f"{PREFIX}{key}: {wanted!r}, it is in {there}"
+        f"{PREFIX}{key} is {wanted!r}, but the load balancer is in {there}"
         for key, (wanted, there) in now.items()
         if wanted and there and wanted != there and PREFIX + key in service.annotations
     ]
@@ -194,13 +194,16 @@ def _not_moved(
     ip = next((net.ip for net in balancer.private_net if net.network == network), "")
     asked = key in service.annotations and spec.ip_range and not spec.private_ipv4
     if ip and asked and not _contains(spec.ip_range, ip):
-        parts.append(f"{key}: {spec.ip_range!r}, its address is {ip}")
+        parts.append(f"{key} is {spec.ip_range!r}, but the load balancer has the address {ip}")
     if parts:
-        text = f"a load balancer can't be moved: {'; '.join(parts)}; to move it, delete it "
-        yield Notice("LoadBalancerNotMoved", text + "or its Service, and it is created again")
+        text = f"a load balancer can't be moved: {'; '.join(parts)}. To move it, delete it "
+        yield Notice("LoadBalancerNotMoved", text + "or the Service, and the CCM creates a new one")
     if held:
         there = ", ".join(str(net.network) for net in balancer.private_net)
-        text = f"it is in network {there} and stays there because others use it ({PREFIX}preserve-foreign)"
+        text = (
+            f"the load balancer stays in network {there}, because others use it there "
+            f"({PREFIX}preserve-foreign)"
+        )
         yield Notice("LoadBalancerNotMoved", text)
 
 
@@ -250,7 +253,7 @@ def choose_type(spec: LoadBalancerSpec, observed: ObservedState) -> TypeChoice:
         problem = f"{source}: {name!r} is not one of {', '.join(sorted(observed.types))}"
         return TypeChoice(present or LoadBalancerType(), problems={PREFIX + "type": problem})
     if present is not None and not spec.type and observed.balancer and not observed.balancer.fits(wanted):
-        text = f"no type is configured, but {name} is too small for its ports or nodes: "
+        text = f"no type is configured, but {name} is too small for the ports or nodes of this Service: "
         notice = Notice("LoadBalancerTypeKept", f"{text}{present.name} stays")
         return TypeChoice(present, kept=frozenset({"type"}), notices=(notice,))
     return TypeChoice(wanted, wanted if observed.is_owner else None, notices=_deprecated(wanted, spec))

@@ -22,16 +22,16 @@ _WHY = {
     "ServerNotFound": "their servers don't exist in this project",
     "PublicIPv4Missing": "they have no public IPv4 address; use private addresses "
     "(load-balancer.hetzner.cloud/use-private-ip) or give them one",
-    "PublicInterfaceDisabled": "it has no public interface, and they would be reached by their public "
-    "addresses; use private ones (load-balancer.hetzner.cloud/use-private-ip, and for dedicated servers the "
-    "kubelet's --node-ip)",
-    "ServerNotInNetwork": "their servers are not in the private network",
-    "ServerOfAnotherNode": "their servers have other names, or other servers have their addresses. A "
-    "node's own provider ID isn't trusted: name the node in the server's label ccm-from-scratch/node, or set "
-    "CCM_NODE_NAME_CHECK=false",
-    "InternalIPNotConfigured": "they have no address that a load balancer can use",
-    "RobotNotEnabled": "they are dedicated servers, and ROBOT_ENABLED is not set",
-    "MaxTargetsReached": "the load balancer's type supports no more targets; choose a larger one with "
+    "PublicInterfaceDisabled": "the load balancer has no public interface, but these nodes are "
+    "reached by their public addresses. Use private addresses: load-balancer.hetzner.cloud/use-private-ip, "
+    "and for dedicated servers the kubelet's --node-ip",
+    "ServerNotInNetwork": "the servers of the nodes are not in the private network",
+    "ServerOfAnotherNode": "the servers have other names than the nodes, or other servers have the "
+    "nodes' addresses. The CCM doesn't trust a node's provider ID alone. Name the node in the server's label "
+    "ccm-from-scratch/node, or set CCM_NODE_NAME_CHECK=false",
+    "InternalIPNotConfigured": "the nodes have no address that a load balancer can use",
+    "RobotNotEnabled": "the nodes are dedicated servers, and ROBOT_ENABLED is not set",
+    "MaxTargetsReached": "the load balancer's type supports no more targets. Choose a larger type with "
     "load-balancer.hetzner.cloud/type, or fewer nodes with load-balancer.hetzner.cloud/node-selector",
 }
 
@@ -45,8 +45,8 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
     numbers = {target.server for target in observed.candidates.by_node.values() if target.server}
     if observed.balancer is None and numbers and numbers.isdisjoint(observed.servers):
         text = (
-            f"this project has no server of the cluster's {observed.nodes} nodes: the token probably "
-            "belongs to another project, so no load balancer is created"
+            f"this project has none of the servers of the cluster's {observed.nodes} nodes. The token "
+            "probably belongs to another project, so no load balancer is created"
         )
         raise AccessDenied(text, notices=(Notice("WrongProject", text),))
     present, actual = observed.present, observed.balancer.targets if observed.balancer else ()
@@ -66,17 +66,17 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
     mine = tuple(sorted(one for one in present if one.identity not in foreign))
     keeps = not targets and bool(mine) and not spec.service.hosts_excluded
     if observed.nodes and not observed.selected:
-        outcome = "stay as they are" if keeps else "are none"
-        text = f"selects none of the {observed.nodes} nodes: the load balancer's targets {outcome}"
+        outcome = "keeps its targets" if keeps else "has no targets"
+        text = f"selects none of the {observed.nodes} nodes, so the load balancer {outcome}"
         notices.append(Notice("NodeSelectorMatchesNothing", f"{PREFIX}node-selector {text}"))
     if not observed.is_owner:
         return DesiredState("", {}, notices=tuple(notices))
     if keeps:
         targets = mine
         text = (
-            f"none of the cluster's {observed.nodes} nodes can be a target, so the {len(mine)} present "
-            "targets stay; check the prefix of the nodes' provider IDs (--cloud-provider), HCLOUD_NETWORK, "
-            "the token's project, and the node-selector"
+            f"none of the cluster's {observed.nodes} nodes can be a target, so the load balancer keeps its "
+            f"{len(mine)} targets. Check the prefix of the nodes' provider IDs (--cloud-provider), "
+            "HCLOUD_NETWORK, the token's project, and the node-selector"
         )
         notices.append(Notice("LoadBalancerTargetsKept", text))
     reachable = frozenset(number for number, server in observed.servers.items() if server.public_ipv4)

@@ -87,7 +87,8 @@ def _place(
     if len(mine) > 1:
         names = ", ".join(f"{balancer.name} ({balancer.id})" for balancer in mine)
         raise NotOurLoadBalancer(
-            f"{len(mine)} load balancers have the label of this Service: {names}; keep one"
+            f"{len(mine)} load balancers have the label of this Service: {names}. Remove the label from "
+            "all but one"
         )
     shared = _shared(spec, everyone, scope) if spec.share else None
     if mine:
@@ -101,15 +102,15 @@ def _place(
     same_name = next((balancer for balancer, _ in everyone if balancer.name == spec.name), None)
     if same_name is not None and scope.tenants.may_adopt(service.namespace, same_name.labels):
         raise NotOurLoadBalancer(
-            f"a load balancer named {same_name.name!r} ({same_name.id}) exists and is not this Service's; to "
-            f"take it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}, or choose "
-            f"another name with {PREFIX}name"
+            f"a load balancer named {same_name.name!r} ({same_name.id}) exists and does not belong to this "
+            f"Service. To take it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}. To "
+            f"create another load balancer, choose its name with {PREFIX}name"
         )
     if same_name is not None:
         raise NotOurLoadBalancer(
-            f"a load balancer named {spec.name!r} exists and is not this Service's; choose another name "
-            f"with {PREFIX}name, or label it {NAMESPACE}={service.namespace} at Hetzner and annotate "
-            f"the Service with {PREFIX}adopt"
+            f"a load balancer named {spec.name!r} exists and does not belong to this Service. To create "
+            f"another one, choose its name with {PREFIX}name. To take over the existing one, label it "
+            f"{NAMESPACE}={service.namespace} at Hetzner and annotate the Service with {PREFIX}adopt"
         )
     return None, True, False
 
@@ -141,8 +142,8 @@ def _shared(
         ambiguous = ambiguous or (None if owner and scope.cluster else balancer)
     if ambiguous is not None:
         raise NotOurLoadBalancer(
-            f"load balancer {ambiguous.name!r} ({ambiguous.id}) is shared as {spec.share!r}, and may "
-            f"belong to another cluster: set CCM_CLUSTER_ID, or choose another word for {PREFIX}share"
+            f"load balancer {ambiguous.name!r} ({ambiguous.id}) is shared as {spec.share!r}, but may "
+            f"belong to another cluster. Set CCM_CLUSTER_ID, or choose another value for {PREFIX}share"
         )
     return None
 
@@ -157,8 +158,8 @@ def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: Clu
         # One text for all cases: who is not allowed to adopt does not learn what others have.
         raise NotOurLoadBalancer(
             f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {spec.adopt!r}, or "
-            f"it does not exist: label it {NAMESPACE}={service.namespace} at Hetzner, or add the namespace "
-            "to CCM_ADOPT_NAMESPACES"
+            f"it does not exist. To allow it, add the label {NAMESPACE}={service.namespace} to the load "
+            "balancer at Hetzner, or add the namespace to CCM_ADOPT_NAMESPACES"
         )
     if not found:
         raise NotOurLoadBalancer(
@@ -170,7 +171,7 @@ def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: Clu
     if owner and owner != service.uid:
         raise NotOurLoadBalancer(
             f"{PREFIX}adopt: load balancer {balancer.name!r} ({balancer.id}) belongs to the Service with UID "
-            f"{owner}; remove its label {SERVICE_UID} if that Service no longer exists"
+            f"{owner}. If that Service no longer exists, remove the label {SERVICE_UID} of the load balancer"
         )
     return balancer
 
@@ -180,7 +181,7 @@ def _refuse_other_cluster(balancer: LoadBalancer, cluster: str) -> None:
     if is_of_other_cluster(balancer, cluster):
         raise NotOurLoadBalancer(
             f"load balancer {balancer.name!r} ({balancer.id}) belongs to cluster {other!r}, "
-            f"this is {cluster!r}"
+            f"but this is cluster {cluster!r}"
         )
 
 
@@ -195,8 +196,8 @@ def split_by_cluster(
     notices = [
         Notice(
             "LoadBalancerReleased",
-            f"load balancer {one.name} ({one.id}) stays, because it has the label of another cluster; "
-            "delete it if you don't need it",
+            f"load balancer {one.name} ({one.id}) is not deleted, because it has the label of another "
+            "cluster. Delete it if you don't need it",
         )
         for one in theirs
     ]

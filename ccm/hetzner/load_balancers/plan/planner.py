@@ -166,8 +166,8 @@ def release(
         why = "others use it" if foreign else "it was not created for this Service"
         notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
         return Released(deletes=False, changes=tuple(steps), notices=() if others else (notice,))
-    text = f"{name} stays, without ports and targets, because it is protected against deletion; delete it if "
-    text += "its addresses are not needed"
+    text = f"{name} stays, without ports and targets, because it is protected against deletion. Delete it if "
+    text += "you don't need its addresses"
     notice = Notice("LoadBalancerProtected", text)
     return Released(not balancer.protection.delete, tuple(steps), (notice,))
 

@@ -244,7 +244,7 @@ class LoadBalancerSpec:
             key = PRIMARY_IP_KEY.format(family)
             if self.public is False:
                 off = f"{PREFIX}disable-public-network or HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK"
-                found[key] = f"{key}: {shown(reference)} needs the public network, which {off} takes away"
+                found[key] = f"{key}: {shown(reference)} needs the public network, which {off} disables"
             elif list(self.primary_ips.values()).count(reference) > 1:
                 found[key] = f"{key}: {shown(reference)} can't be an IPv4 and an IPv6 address"
         return found
@@ -265,12 +265,14 @@ class LoadBalancerSpec:
         if self.hostname or self.public is not False or (network and self.private_ingress):
             return ""
         keys = (f"{PREFIX}disable-public-network", "HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK")
-        text = f"the Service's status would have no address: {' or '.join(keys)} disables the public one"
+        text = (
+            f"the Service's status would have no address, because {' or '.join(keys)} disables the public one"
+        )
         if not network:
-            return f"{text}, and without HCLOUD_NETWORK there is no private one"
+            return f"{text}. The load balancer has no private address, because HCLOUD_NETWORK isn't set"
         return (
             f"{text}, and {PREFIX}disable-private-ingress or HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS "
-            f"leaves out the private one; set one of them to false, or annotate {PREFIX}hostname"
+            f"omits the private one. Set one of these to false, or annotate {PREFIX}hostname"
         )
 
 

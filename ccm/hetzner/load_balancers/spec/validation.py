@@ -44,7 +44,7 @@ def without_effect(
         number: (one.protocol, one.check.protocol if one.check else "tcp") for number, one in read.items()
     }
     numbers = sorted({port.port for port in ports})
-    has = enumerated([*map(str, numbers)]) or "no ports"
+    has = enumerated([*map(str, numbers)]) or "none"
     protocols, checks = ({pair[place] for pair in spoken.values()} for place in (0, 1))
     found: dict[str, str] = {}
     emptied = (one for one in annotations.emptied - KEYS if not _PORT_KEY.fullmatch(one))
@@ -56,7 +56,7 @@ def without_effect(
     known = frozenset(numbers)
     for number, keys in annotations.ports.items():
         protocol, check = spoken.get(number, ("tcp", "tcp"))
-        absent = "" if number in known else f"the Service has no port {number}, it has {has}"
+        absent = "" if number in known else f"the Service has no port {number} (its ports: {has})"
         for key in keys:
             why = _not_of_a_port(key) or absent or _unspoken(key, {protocol}, {check})
             if why:
@@ -73,7 +73,7 @@ def _why(key: str, has: str) -> str:
     if key in KEYS:
         return ""
     match = _PORT_KEY.fullmatch(key)
-    absent = f"the Service has no port {match[1]:.20}, it has {has}" if match else _NO_SUCH
+    absent = f"the Service has no port {match[1]:.20} (its ports: {has})" if match else _NO_SUCH
     return absent if match is None else _not_of_a_port(match[2]) or absent
 
 
@@ -108,9 +108,9 @@ def _unspoken(key: str, protocols: Collection[str], checks: Collection[str]) -> 
 
 def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSettings, *, network: bool) -> str:
     if key == "node-selector" and "share" in annotations.whole:
-        return "has no effect on a shared load balancer, where all Services have the same targets"
+        return "has no effect on a shared load balancer, because all its Services have the same targets"
     if key.startswith("public-net-") and "adopt" in annotations.whole:
-        return f"has no effect together with {PREFIX}adopt: the load balancer keeps its addresses"
+        return f"has no effect together with {PREFIX}adopt, because the load balancer keeps its addresses"
     if key in {"private-ipv4", "private-subnet-ip-range"} and not network:
         return "has no effect without a private network: set HCLOUD_NETWORK"
     located = "location" in annotations.whole or "location" in annotations.emptied
@@ -134,7 +134,7 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
     if others:
         out = enumerated([f"{port.port}/{port.protocol}" for port in others])
         why = (
-            "these ports are left out"
+            "the load balancer omits these ports"
             if len(others) < len(service.ports)
             else "it has no certificate for these ports"
         )
@@ -143,8 +143,8 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
     unreachable = [port for port in service.ports if port.protocol == "TCP" and not port.node_port]
     if unreachable:
         out = enumerated([str(port.port) for port in unreachable])
-        text = f"ports without a node port can't be reached: {out}; "
-        notices.append(Notice("NodePortMissing", text + "don't set allocateLoadBalancerNodePorts to false"))
+        text = f"a load balancer can't reach ports without a node port: {out}. "
+        notices.append(Notice("NodePortMissing", text + "Don't set allocateLoadBalancerNodePorts to false"))
     ignored = [
         f"{name} ({value})"
         for name, value in (
@@ -157,11 +157,14 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
     if not service.has_ipv4:
         text = (
             "ipFamilies (only IPv6): Hetzner load balancers connect to node ports with IPv4, so no load "
-            "balancer is created; add IPv4 (ipFamilyPolicy: PreferDualStack)"
+            "balancer is created. Add IPv4 (ipFamilyPolicy: PreferDualStack)"
         )
         notices.append(Notice("IPFamilyUnsupported", text))
     if ignored:
-        text = f"Hetzner load balancers don't support this, so it has no effect: {'; '.join(ignored)}"
+        text = (
+            "these fields have no effect, because Hetzner load balancers don't support them: "
+            f"{'; '.join(ignored)}"
+        )
         notices.append(Notice("UnsupportedFieldConfigured", text))
     hidden = [number for number, one in read.items() if one.protocol == "tcp" and not one.proxyprotocol]
     if service.external_traffic_policy == "Local" and hidden:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address
 from urllib.parse import quote
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "GRPC_PROXY")
-"""Variables of proxies, also in lower case; only gRPC reads the last one."""
+"""Environment variables of proxies; clients also read them in lower case. Only gRPC reads the last one."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ LIMITS: Mapping[str, int] = {
     "floating_ips": 500,
     "zones": 1000,
 }
-"""Quotas of a project (and of a network), by name; those of a network are Hetzner's."""
+"""Quotas of a project and of a network, by name. The quotas of a network are Hetzner's."""
 
 
 @dataclass(frozen=True)

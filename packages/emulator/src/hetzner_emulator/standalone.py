@@ -34,7 +34,9 @@ PUBLIC_IPV4 = IPv4Network("198.18.0.0/15")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of all commands that serve the API."""
     parser.add_argument(
-        "--port", type=int, help="on 127.0.0.1; default: the clone's port, without a clone a free port"
+        "--port",
+        type=int,
+        help=("TCP port on 127.0.0.1; default: the clone's port, or a free port outside of a clone"),
     )
     parser.add_argument(
         "--token",
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-exports",
         action="store_true",
-        help="don't print environment variables for clients, because they have the token",
+        help="don't print the environment variables for clients, which contain the token",
     )
     parser.add_argument("--actions", choices=ACTION_MODES, default="instant", help="how long actions take")
     parser.add_argument(

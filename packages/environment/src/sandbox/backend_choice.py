@@ -24,7 +24,7 @@ TOOLCHAINS: Mapping[str, tuple[Component, ...]] = {MACHINES: COMPONENTS, HOLLOW:
 """What to build for each kind. Hollow nodes run no containers, so they need only the control plane."""
 
 _LINUX_ELSEWHERE = (
-    "servers need a Linux kernel, and this is {system}. You can run the emulated API alone ('./dev serve "
+    "servers need a Linux kernel, but this is {system}. You can run only the emulated API ('./dev serve "
     "--backend records') and the program against Hetzner Cloud ('pulumi up -s hetzner'). For the whole "
     "environment, use a virtual machine with Debian or Ubuntu, and run './dev up' there as root"
 )

@@ -61,7 +61,8 @@ def kubectl(site: Site, toolchain: Toolchain, arguments: Sequence[str]) -> list[
     """The command line of kubectl for this site's cluster."""
     if not site.kubeconfig.exists():
         raise SandboxError(
-            f"{site.kubeconfig.name} doesn't exist: the cluster is not up; start it with './dev up'"
+            f"{site.kubeconfig.name} doesn't exist, because the cluster is not running. Start it with "
+            "'./dev up'"
         )
     return [str(toolchain.bin / "kubectl"), f"--kubeconfig={site.kubeconfig}", *arguments]
 

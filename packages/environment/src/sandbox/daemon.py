@@ -131,7 +131,7 @@ def require(site: Site) -> Running:
     if health(site) is None:
         raise SandboxError(
             f"the sandbox (process {running.pid}) does not answer; see {site.log}. End it with "
-            f"'kill -9 {running.pid}', then type './dev up': machines and state stay"
+            f"'kill -9 {running.pid}', then type './dev up': machines and state are kept"
         )
     return running
 
@@ -197,7 +197,7 @@ def _await_answer(site: Site, child: subprocess.Popen[bytes], progress: Callable
 
 def stop(site: Site) -> bool:
     """Ask the process to end, and wait for it, also if it is only starting. True if there was one."""
-    remedy = "type './dev down --force', which removes everything without it"
+    remedy = "to remove everything without the sandbox: './dev down --force'"
     return _end(site, signal.SIGTERM, f"does not end; {remedy}")
 
 
@@ -230,8 +230,8 @@ def _signal(running: Running, number: int) -> None:
     """Signal this very process."""
     if not processes.alive(running.process):
         raise SandboxError(
-            f"the sandbox of this clone runs where this command can't reach it (process {running.pid}, port "
-            f"{running.port}), as in a container; end it there"
+            "the sandbox of this clone runs where this command can't reach it, such as in a container "
+            f"(process {running.pid}, port {running.port}). End it there"
         )
     os.kill(running.pid, number)
 

@@ -10,7 +10,7 @@ from sandbox.site import Clone, Site, passphrase
 
 MACHINES, HOLLOW = "machines", "hollow"
 STACKS = {MACHINES: "local", HOLLOW: "hollow"}
-"""The stack of each kind of environment; its settings begin as ``stacks/<stack>.yaml``."""
+"""The stack of each kind of environment. Its initial settings are in ``stacks/<stack>.yaml``."""
 
 
 def exports(site: Site, toolchain: Path | None) -> dict[str, str]:

@@ -150,8 +150,8 @@ def _spaces(spaces: Sequence[Space]) -> list[Finding]:
 def _ipv6(obstacle: str) -> list[Finding]:
     if not obstacle:
         return []
-    remedy = "fine: machines and load balancers answer it at their IPv4 addresses"
-    return [Finding("note", "IPv6", f"this host can't reach machines by it: {obstacle}", remedy)]
+    remedy = "no problem: machines and load balancers answer at their IPv4 addresses"
+    return [Finding("note", "IPv6", f"this host can't reach machines by IPv6: {obstacle}", remedy)]
 
 
 def _size(number: int) -> str:

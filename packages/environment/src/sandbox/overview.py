@@ -39,7 +39,7 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
     if pending := [name for name, where in balancers if where == PENDING]:
         namespace, _, service = pending[0].partition("/")
         parts.append(
-            f"• {len(pending)} of these have no address yet; its Events say why: "
+            f"• {len(pending)} of these have no address yet. For the reason, see the Events: "
             f"./dev kubectl -n {namespace} describe service {service}"
         )
     if why := takeover.why_no_pod(site):

@@ -57,7 +57,7 @@ PACKAGES: tuple[Package, ...] = (
     Package(
         "libatomic1",
         f"/usr/lib/{platform.machine()}-linux-gnu/libatomic.so.1",
-        "runs the Node.js with which tests control the browser",
+        "runs Node.js, with which tests control the browser",
         (BROWSER,),
         ("/usr/lib64/libatomic.so.1", "/usr/lib/libatomic.so.1"),
     ),

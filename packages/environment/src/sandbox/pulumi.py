@@ -72,7 +72,8 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
     states.repair()
     for lock in locks:
         steps.note(
-            f"• the stack '{stack}' is locked by {lock.holder}, which has ended; running pulumi cancel"
+            f"• the stack '{stack}' is locked by {lock.holder}, but that process has ended; running pulumi "
+            "cancel"
         )
     if locks:
         _ask(site, variables, ["cancel", "--stack", stack, "--yes"])
@@ -122,7 +123,7 @@ def _refuse_beside_others(locks: Sequence[Lock], stack: str) -> None:
         if lock.runs is not False:
             # A number is given to another process once its own has ended.
             sure = f"if that process is not Pulumi, delete {lock.path}"
-            elsewhere = f"if you are sure that it has: 'pulumi cancel --stack {stack}'"
+            elsewhere = f"if the process has ended: 'pulumi cancel --stack {stack}'"
             raise SandboxError(
                 f"the stack '{stack}' is locked by {lock.holder}: wait for it to end; "
                 + (sure if lock.runs else elsewhere)

@@ -150,8 +150,8 @@ def choose(
 def _way_out(others: Iterable[Claim]) -> str:
     clones = ", ".join(sorted(other.root for other in others)) or "none"
     return (
-        f"run './dev down' in a clone that you no longer need ({clones}); if you removed a clone without it, "
-        "delete its entry in sites.json in the cache"
+        f"run './dev down' in a clone that you no longer need ({clones}). If you removed the folder of the "
+        "clone, delete its entry in sites.json in the cache"
     )
 
 
@@ -183,7 +183,7 @@ def _kept_files(cache: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SandboxError(
-            f"the sandbox can't keep its files: {error}; it writes to the clone and to the cache "
+            f"the sandbox can't write its files: {error}; it writes to the clone and to the cache "
             f"({cache}; XDG_CACHE_HOME moves it)"
         ) from error
 
@@ -254,7 +254,9 @@ def _read(path: Path) -> dict[str, Claim]:
         entries = json.loads(path.read_text()) if path.exists() else {}
         claims = {own: _claim(entry) for own, entry in entries.items()}
     except (ValueError, TypeError, AttributeError, KeyError) as error:
-        raise SandboxError(f"{path} is damaged ({error}); delete it while no sandbox runs") from None
+        raise SandboxError(
+            f"{path} can't be decoded ({error}). Stop all sandboxes, then delete the file"
+        ) from None
     return {own: claim for own, claim in claims.items() if Path(claim.root).exists()}
 
 

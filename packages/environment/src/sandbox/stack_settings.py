@@ -49,9 +49,8 @@ def ensure(site: Site, stack: str) -> None:
     if salt and is_new and not opens(passphrase(site), salt):
         if has_sealed(config):
             raise SandboxError(
-                f"{path}: its secrets were encrypted with another passphrase than this clone's, "
-                "which './dev down' deleted; remove them from the file, or delete it: './dev "
-                "up' creates a new one"
+                f"{path}: the secrets in this file can't be decrypted, because './dev down' deleted their "
+                "passphrase. Remove the secrets, or delete the file. './dev up' then creates a new file"
             )
         del wanted["encryptionsalt"]
     if wanted != settings:

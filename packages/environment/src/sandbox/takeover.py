@@ -44,7 +44,7 @@ def why_no_pod(clone: Clone) -> str:
         if not mine:
             return "'./dev run' runs the CCM, and prints its log in its own terminal"
     if active(clone):
-        return "no CCM runs: a './dev run' was killed; './dev up' starts the cluster's CCM again"
+        return "no CCM runs, because './dev run' was killed. './dev up' starts the cluster's CCM again"
     return ""
 
 

@@ -12,7 +12,7 @@ from image import authorities, recipe
 from image.tree import Entry, File, Folder, Link, Tree, below
 
 _MERGED = ("bin", "sbin", "lib", "lib64")
-"""Folders that are links into /usr; a package may still name them."""
+"""Folders that are links into /usr. Packages may use either path."""
 
 _STATUS = "var/lib/dpkg/status.d"
 """Folder in which scanners look for unpacked packages, with one file for each, as in distroless images."""

@@ -49,7 +49,7 @@ def read(path: Path = PATH) -> Lock:
         content: Any = json.loads(path.read_text())
         return Lock(content["suite"], tuple(sorted(Pin(**pin) for pin in content["packages"])))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LockFileError(f"{path} can't be read: {error}; './dev lock debian' writes it again") from error
+        raise LockFileError(f"{path} can't be read: {error}; './dev lock debian' recreates it") from error
 
 
 def write(suite: str, pins: Iterable[Pin], path: Path = PATH) -> None:

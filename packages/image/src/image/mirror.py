@@ -114,7 +114,7 @@ def open_mirror(
     roots = (named, named + SECURITY) if named else tuple(dict.fromkeys(_roots_of_apt()))
     if not roots:
         raise MirrorError(
-            f"no Debian mirror is known here: apt has none. Name one in {VARIABLE}, by the address of its "
+            f"no Debian mirror is known, because apt has none. Set one in {VARIABLE}, by the address of its "
             "folder 'debian' (https://www.debian.org/mirror/list has all of them)"
         )
     return Mirror(roots, web_get(_proxies_of_apt(), sleep), cache)
@@ -149,7 +149,7 @@ def _content(answer: requests.Response, most: int) -> bytes:
     for chunk in answer.iter_content(_CHUNK):
         content += chunk
         if len(content) > most:
-            raise OSError(f"it has more than {most} bytes")
+            raise OSError(f"the file has more than {most} bytes")
     return bytes(content)
 
 

@@ -156,7 +156,7 @@ def read_layout(source: IO[bytes]) -> dict[str, Image]:
         entries = json.loads(files["index.json"])["manifests"]
         return {entry["annotations"][CONTAINERD_NAME]: _image(entry, files) for entry in entries}
     except (tarfile.TarError, LookupError, TypeError, ValueError) as error:
-        raise LayoutError(f"no OCI layout of images, or incomplete: {error!r}") from error
+        raise LayoutError(f"this is not a complete OCI layout: {error!r}") from error
 
 
 def labels_of(image: Image) -> dict[str, str]:
@@ -181,7 +181,7 @@ def _blob(
 ) -> Blob:
     blob = Blob(entry["mediaType"], files[f"blobs/{entry['digest'].replace(':', '/')}"], notes or {})
     if blob.digest != entry["digest"]:
-        raise LayoutError(f"its blob {entry['digest']} has the digest {blob.digest}")
+        raise LayoutError(f"the blob {entry['digest']} has the digest {blob.digest}")
     return blob
 
 

@@ -3,7 +3,7 @@
 SUITE = "trixie"
 PYTHON = "3.13"
 ROOTS = ("base-files", "ca-certificates", f"libpython{PYTHON}-stdlib", "netbase", f"python{PYTHON}-minimal")
-"""Debian packages of the image, without their dependencies, which are added."""
+"""Debian packages of the image. Their dependencies are added."""
 
 LEFT_OUT = {
     "awk": "for scripts when a package is configured",
@@ -32,8 +32,7 @@ OPENSSL = "usr/lib/ssl/certs"
 STDLIB = f"usr/lib/python{PYTHON}"
 PROGRAM = f"usr/bin/python{PYTHON}"
 EPOCH = 1767225600
-"""Time of every file, and of the image where SOURCE_DATE_EPOCH says nothing, in seconds since 1970: the first
-day of 2026."""
+"""Time of every file in seconds since 1970 (2026-01-01), and of the image if SOURCE_DATE_EPOCH is not set."""
 
 _MODULES_LEFT_OUT = frozenset(
     {

@@ -151,11 +151,11 @@ def _check_time(suite: str, release: Release, now: datetime) -> None:
     clock = f"; this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
     if ends is not None and ends < now:
         raise SignatureError(
-            f"the mirror's list of {suite} was valid until {ends:%Y-%m-%d %H:%M} UTC only{clock}. "
+            f"the mirror's list for {suite} expired on {ends:%Y-%m-%d %H:%M} UTC{clock}. "
             "The mirror is out of date, or hides newer packages: use another mirror"
         )
     if made is None or made > now + _SLACK:
-        raise SignatureError(f"the mirror's list of {suite} is of {release.get('Date', 'no time')}{clock}")
+        raise SignatureError(f"the mirror's list for {suite} is of {release.get('Date', 'no time')}{clock}")
 
 
 def _time(suite: str, release: Release, field: str) -> datetime | None:
@@ -164,7 +164,7 @@ def _time(suite: str, release: Release, field: str) -> datetime | None:
         return None if text is None else parsedate_to_datetime(text).astimezone(UTC)
     except ValueError as error:
         raise SignatureError(
-            f"the mirror's list of {suite} has {field}: {text!r}, which isn't a time"
+            f"the mirror's list for {suite} has {field}: {text!r}, which isn't a time"
         ) from error
 
 

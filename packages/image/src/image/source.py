@@ -63,7 +63,7 @@ class Source:
         }
         if len(versions) > 1:
             raise LockFileError(
-                f"the lock file has Python as {', '.join(sorted(versions))}; './dev lock "
+                f"the lock file pins Python as {', '.join(sorted(versions))}; './dev lock "
                 "debian' corrects this"
             )
         return versions.pop()

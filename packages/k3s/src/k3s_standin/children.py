@@ -27,7 +27,7 @@ _LOOPS = frozenset({"kube-controller-manager", "kube-proxy", "kube-scheduler", "
 """Components that need one core at most."""
 
 _STATELESS = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"})
-"""Components without state; the API server would wait a minute for open watches."""
+"""Components without state. They are killed, because the API server would wait a minute for open watches."""
 
 
 class Children:

@@ -45,8 +45,10 @@ k3s - stand-in of the ccm-from-scratch sandbox: k3s's command, with upstream Kub
 """
 _ABSENT = {
     "crictl": "use `k3s ctr` or `k3s kubectl`",
-    "secrets-encrypt": "it encrypts with one key from the start (--secrets-encryption) and never rotates it",
-    "certificate": "its certificates are valid for ten years",
+    "secrets-encrypt": (
+        "Secrets are encrypted with one key from the start (--secrets-encryption), without rotation"
+    ),
+    "certificate": "certificates are valid for ten years",
     "completion": "use `kubectl completion`",
 }
 

@@ -26,7 +26,7 @@ _WORDS = {
 _EVERY = "@every "
 _ZONES = ("CRON_TZ=", "TZ=")
 _MOST_DAYS = 5 * 366
-"""A 29th of February is at most eight years away; k3s stops after five."""
+"""How far to search, in years. February 29 is at most eight years away; k3s searches five years."""
 
 
 @dataclass(frozen=True)

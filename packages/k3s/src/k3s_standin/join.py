@@ -18,7 +18,7 @@ from k3s_standin.token import Token
 
 RETRY_SECONDS = 0.2
 REFUSED_SECONDS = 2.0
-"""Between attempts after a refusal: until the token is right, or the other machine with the name is gone."""
+"""Seconds between attempts to join after the server refused the token or the name."""
 
 _REPORT_SECONDS = 10.0
 
@@ -66,7 +66,7 @@ class Joiner:
         """Keep the certificate authority; a new one means that the server was recreated."""
         authority = self.folder / "server-ca.crt"
         if authority.exists() and authority.read_bytes() != certificate:
-            log.warning("the server has another certificate authority than before: joining it again")
+            log.warning("the certificate authority of the server has changed: joining again")
         write_secret(authority, certificate.decode(), 0o644)
 
     async def _certificate(self, name: str, common_name: str, organization: str) -> None:

@@ -25,7 +25,7 @@ PERIOD_SECONDS = 15.0
 """Between reads of the folder."""
 
 _EAGER_SECONDS = 0.5
-"""Between attempts at the start, when objects that manifests refer to may not exist yet."""
+"""Seconds between attempts at the start, when referenced objects may not exist yet."""
 
 _ENDINGS = (".yaml", ".yml", ".json")
 
@@ -166,7 +166,7 @@ class Deployer:
             except (ApiError, ValueError, OSError) as error:
                 failures.append(f"{path}: {error}")
             except RecursionError:
-                failures.append(f"{path}: it is nested too deeply")
+                failures.append(f"{path}: lists or mappings are nested too deeply")
         return failures
 
     def _process(self, path: Path) -> None:

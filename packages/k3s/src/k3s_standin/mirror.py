@@ -32,7 +32,7 @@ class Mirror(threading.Thread):
         self._api, self._path, self._read, self._changed = api, path, read, changed
         self._reported = -_REPORT_SECONDS
         self.objects: Mapping[str, Any] | None = None
-        """By UID; None before the first list. Replaced, never modified."""
+        """Objects by UID; None before the first list. Updates replace the mapping."""
 
     def run(self) -> None:
         """List and watch until the process ends."""

@@ -27,7 +27,7 @@ ORPHAN_SECONDS = 600.0
 
 RETRY_SECONDS = 1.0
 _SYNC_SECONDS = 60.0
-"""After this time Secrets are checked although no Node has changed: one may have become an orphan."""
+"""Seconds between checks for orphaned Secrets when no Node changes."""
 
 Object = Mapping[str, Any]
 

@@ -27,7 +27,7 @@ _S3_TEXTS = {
     "etcd-s3-folder": "folder",
 }
 _FLANNEL_BACKENDS = ("none", "vxlan", "host-gw", "wireguard-native")
-"""k3s's, without ``tailscale``: that needs ``--vpn-auth``, and the stand-in has no VPN."""
+"""The backends of k3s without ``tailscale``, which needs a VPN (``--vpn-auth``)."""
 
 _S3_SWITCHES = {"etcd-s3-insecure": "insecure", "etcd-s3-skip-ssl-verify": "skip_verify"}
 

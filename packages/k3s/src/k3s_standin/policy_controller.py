@@ -14,10 +14,10 @@ from k3s_standin.policies import World, read_pod, ruleset
 
 RETRY_SECONDS = 1.0
 _SETTLE_SECONDS = 0.1
-"""Delay after a change, for further ones."""
+"""Seconds to wait after a change for more changes."""
 
 _RENEW_SECONDS = 300.0
-"""After this time rules are written again without a change, as kube-router does."""
+"""Seconds between writes without a change, as in kube-router."""
 
 
 async def run(api: ApiClient, node: str) -> None:

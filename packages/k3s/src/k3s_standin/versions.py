@@ -3,7 +3,7 @@
 import pkgutil
 
 NOTE = "release"
-"""The file beside this one in a program that is not of the default's version; it has :data:`VERSION`."""
+"""The file with :data:`VERSION` in a program of another version than the default."""
 
 IMAGE_VERSION = "v1.37.2+k3s1"
 """The default: the release whose Kubernetes the machine image has."""

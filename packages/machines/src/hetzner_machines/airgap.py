@@ -35,7 +35,7 @@ class Airgap:
     def __init__(self, state: Path) -> None:
         self._folder = state / "images"
         self.scratch = self._folder / ".loading"
-        """For temporary files on the disk of the archives; exists inside of :meth:`loading`."""
+        """Folder for temporary files on the disk of the archives. It exists while archives are loaded."""
 
     def archives(self) -> list[Path]:
         """All archives, the oldest first."""

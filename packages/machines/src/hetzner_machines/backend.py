@@ -166,7 +166,7 @@ class MachinesBackend:
         own = _ARCHITECTURES.get(platform.machine())
         if machine.architecture != own:
             log.warning(
-                "server %s is of a type for %s; its machine has this host's processor, %s",
+                "server %s has a type for %s, but its machine has this host's processor, %s",
                 machine.name,
                 machine.architecture,
                 own,

@@ -16,10 +16,10 @@ from hetzner_machines.errors import BackendError, DiskFull
 # Container runtimes can't put an overlay on an overlay; databases need the plain disk, too.
 VOLUMES = ("var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/lib/rancher", "var/log")
 MACHINES = "machines"
-"""The folder of all machines in a site's state; each has a subfolder named by its server's id."""
+"""The folder of all machines in a site's state. The subfolder of a machine is the ID of its server."""
 
 DATA = Path("disk/data")
-"""In a machine's folder: its volumes."""
+"""The folder of the volumes of a machine."""
 
 STORE = "var/lib/containerd"
 RESOLVER = (

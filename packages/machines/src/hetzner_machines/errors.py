@@ -35,18 +35,22 @@ class DiskFull(BackendError):
     """No space left on the file system of a folder."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"no space left on the disk of {path}; free some (see 'df -h {path}') and try again")
+        super().__init__(
+            f"no space left on the disk of {path}; free some space (see 'df -h {path}') and try again"
+        )
 
 
 class VolumeBusy(BackendError):
     """A volume is mounted or open."""
 
     def __init__(self, volume_id: int) -> None:
-        super().__init__(f"volume {volume_id} is in use on its server: unmount it there first")
+        super().__init__(f"volume {volume_id} is in use on its server: unmount it on the server first")
 
 
 class StillThere(BackendError):
     """Something of ours could not be removed."""
 
     def __init__(self, what: Sequence[str]) -> None:
-        super().__init__(f"could not remove {', '.join(what)}; end what uses it and run './dev down --force'")
+        super().__init__(
+            f"could not remove {', '.join(what)}; end the processes that use it, and run './dev down --force'"
+        )

@@ -49,9 +49,7 @@ class Fleet:
         try:
             return self.all[server_id]
         except KeyError:
-            raise BackendError(
-                f"server {server_id} has no machine; delete the server and create it again"
-            ) from None
+            raise BackendError(f"server {server_id} has no machine; delete and recreate the server") from None
 
     def lock(self, server_id: int) -> asyncio.Lock:
         """Held during an operation on a machine."""
@@ -141,7 +139,7 @@ class Fleet:
         missing = {i.network_id for i in spec.private} - set(self._networks)
         if missing:
             raise BackendError(
-                f"server {spec.id} is in network {min(missing)}, which doesn't exist; detach it"
+                f"server {spec.id} is attached to network {min(missing)}, which doesn't exist; detach it"
             )
         await self._fabric.create_server(spec, known.slots, self._networks)
         disks = await asyncio.to_thread(self.disks, known)
@@ -217,7 +215,7 @@ class Fleet:
                 if end == records.REBOOT:
                     await self._boot(known)
             except (BackendError, OSError) as error:
-                log.error("server %s ended (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
+                log.error("server %s stopped (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
                 end = "failed"
         self._events(server_id, {records.REBOOT: "running", "failed": "failed"}.get(end, "off"))
 

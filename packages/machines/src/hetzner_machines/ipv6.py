@@ -7,7 +7,7 @@ from ipaddress import IPv6Network
 from pathlib import Path
 
 DOCUMENTATION = IPv6Network("3fff::/20")
-"""For documentation (RFC 9637): not routed."""
+"""A range for documentation (RFC 9637), which is not routed."""
 
 KERNEL = Path("/proc/sys/net/ipv6")
 _PREFIX = 44  # the 20 bits above and the 24 of a site's id; leaves a million /64 networks
@@ -28,5 +28,5 @@ def obstacle(link: str, kernel: Path = KERNEL) -> str | None:
     for name in ("all", "default", link):
         setting = kernel / "conf" / name / "disable_ipv6"
         if setting.exists() and setting.read_text().strip() != "0":
-            return f"IPv6 is switched off there (net.ipv6.conf.{name}.disable_ipv6)"
+            return f"IPv6 is disabled (net.ipv6.conf.{name}.disable_ipv6)"
     return None

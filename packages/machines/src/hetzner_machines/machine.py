@@ -244,7 +244,7 @@ def _report(readable: int) -> str:
         poll = select.poll()  # select is limited to descriptors below 1024
         poll.register(pipe, select.POLLIN)
         if not poll.poll(START_DEADLINE * 1000):
-            return f"its start program did not report within {START_DEADLINE:g} s"
+            return f"the start program did not report within {START_DEADLINE:g} s"
         return pipe.read()
 
 

@@ -43,7 +43,7 @@ def _attempt(folder: str) -> str:
             return ""
     except OSError as error:
         return (
-            f"machines require a disk that supports overlays and device nodes; {folder} is none: "
+            f"machines require a disk that supports overlays and device nodes; {folder} does not: "
             f"{error.strerror} (in a container, keep the clone on a volume)"
         )
 

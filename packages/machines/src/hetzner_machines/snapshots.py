@@ -11,7 +11,7 @@ from hetzner_machines.errors import CommandFailed, DiskFull, NotPermitted
 from hetzner_machines.runner import run_blocking
 
 FOLDER = "snapshots"
-"""In a site's state; each image has a subfolder named by its id."""
+"""The folder of all images in a site's state. The subfolder of an image is its ID."""
 
 KEPT = ("upper", "data")
 RESERVE = 2**30  # free bytes that must remain on the disk
@@ -77,7 +77,7 @@ def _still(directory: Path) -> Iterator[None]:
         cgroups.freeze(hierarchies, still=True)
     except OSError as error:
         cgroups.freeze(hierarchies, still=False)
-        raise NotPermitted("freeze a running server; switch it off first", error) from error
+        raise NotPermitted("copy the disk of a running server; switch it off first", error) from error
     try:
         yield
     finally:

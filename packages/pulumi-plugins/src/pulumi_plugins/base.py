@@ -127,8 +127,9 @@ def refuse_others(plugin: str, address: str) -> None:
         ours = False
     if not ours:
         raise ProviderError(
-            f"the sandbox's plugin '{plugin}' works only with the sandbox, at addresses of loopback and for "
-            f"documentation, not {address}; install the official one: pulumi plugin install resource {plugin}"
+            f"the sandbox's plugin '{plugin}' works only with the sandbox, at loopback addresses and "
+            f"addresses for documentation, but not at {address}; install the official one: pulumi plugin "
+            f"install resource {plugin}"
         )
 
 

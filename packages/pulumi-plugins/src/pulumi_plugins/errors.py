@@ -46,9 +46,9 @@ class ClusterUnreachableError(ProviderError):
 
     def __init__(self, server: str, reason: str) -> None:
         super().__init__(
-            f"the Kubernetes cluster at {server} is unreachable: {reason}. Is it running? If it is gone for "
-            "good, set delete_unreachable=True on its provider (or PULUMI_K8S_DELETE_UNREACHABLE=true) "
-            "and run 'pulumi refresh'"
+            f"the Kubernetes cluster at {server} is unreachable: {reason}. If the cluster is gone, set "
+            "delete_unreachable=True on its provider (or PULUMI_K8S_DELETE_UNREACHABLE=true) and run "
+            "'pulumi refresh'"
         )
 
 

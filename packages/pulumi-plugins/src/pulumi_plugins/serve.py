@@ -167,8 +167,8 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         """Not supported: the SDKs' packages lack it, and only code generation uses it."""
         context.abort(
             grpc.StatusCode.UNIMPLEMENTED,
-            "the sandbox's plugin has no schema, from which Pulumi generates code. 'pulumi import' is done "
-            "nevertheless; with --generate-code=false it ends without this error",
+            "Pulumi can't generate code, because the sandbox's plugin has no schema. 'pulumi import' has "
+            "imported the resource. To avoid this error, use --generate-code=false",
         )
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:

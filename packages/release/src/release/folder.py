@@ -42,8 +42,8 @@ def whole(target: Path) -> Iterator[tuple[Path, Path]]:
 def _must_be_free(target: Path) -> None:
     if target.exists() or target.is_symlink():
         raise ReleaseError(
-            f"{target} already exists, and releases are never overwritten: remove it, or choose another "
-            "folder with '--output'"
+            f"{target} already exists, and a release never overwrites another. Remove the folder, or "
+            "choose another one with '--output'"
         )
 
 

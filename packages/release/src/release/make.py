@@ -20,7 +20,7 @@ NOTES = "RELEASE.md"
 _SHOWN = 8
 
 Step = Callable[[str], AbstractContextManager[object]]
-"""Tells a person what is done now."""
+"""Receives a line of progress."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,20 @@ def judge(wish: Wish) -> Judged:
         more = [f"and {len(changed) - _SHOWN} more"] if len(changed) > _SHOWN else []
         raise ReleaseError(
             "a release contains only committed files, but this tree has uncommitted changes: "
-            f"{', '.join([*changed[:_SHOWN], *more])}. Commit it, or try with '--uncommitted'"
+            f"{', '.join([*changed[:_SHOWN], *more])}. Commit the changes, or build a trial with "
+            "'--uncommitted'"
         )
     version = project_version(wish.root)
     if wish.tag not in (None, f"v{version}"):
         raise ReleaseError(
             f"the tag {wish.tag} does not match ccm/version.py, which has {version}: its tag is v{version}"
-            ". Write the version there before the commit, or tag the commit that has it"
+            ". Change the version before you commit, or tag the commit with this version"
         )
     news = changelog.section_of((wish.root / "CHANGELOG.md").read_text(encoding="utf-8"), version)
     if final and news.version == UNRELEASED:
         raise ReleaseError(
-            f"signed or tagged releases are public, but CHANGELOG.md says that {version} is not "
-            f"released: name its section '## [{version}] - DATE'"
+            f"signed or tagged releases are public, but CHANGELOG.md says that {version} is not released: "
+            f"change the heading of its section to '## [{version}] - DATE'"
         )
     return Judged(commit, changed, version, news)
 
@@ -128,8 +129,8 @@ Made from {judged.origin}.
 
 ## Checking what you have
 
-`sha256sum --check --ignore-missing {CHECKSUMS}` compares the files. Where the release is signed, the list
-itself can be checked, and in the same way every other file:
+`sha256sum --check --ignore-missing {CHECKSUMS}` compares the files. If the release is signed, this command
+verifies the list, and every other file in the same way:
 
     cosign verify-blob --insecure-ignore-tlog --key cosign.pub --bundle {CHECKSUMS}.sigstore.json {CHECKSUMS}
 """

@@ -66,12 +66,12 @@ def open_signer(path: Path, password: str) -> Signer:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ReleaseError(f"the key to sign with can't be read: {error}") from error
+        raise ReleaseError(f"the signing key can't be read: {error}") from error
     if content.lstrip().startswith(_COSIGNS_OWN):
         raise ReleaseError(
-            f"{path} is in cosign's own format, which only cosign reads. Sign with it afterwards: 'cosign "
-            f"sign-blob --key {path} --bundle checksums.txt.sigstore.json checksums.txt'; or take a key in "
-            f"PKCS #8, which 'cosign import-key-pair' takes, too: {_MAKE_ONE}"
+            f"{path} is in cosign's own format, which only cosign reads. Sign with cosign afterwards: "
+            f"'cosign sign-blob --key {path} --bundle checksums.txt.sigstore.json checksums.txt'; or use a "
+            f"key in PKCS #8, which 'cosign import-key-pair' also accepts: {_MAKE_ONE}"
         )
     try:
         key = serialization.load_pem_private_key(content, password.encode() if password else None)

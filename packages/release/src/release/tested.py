@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 from release.errors import ReleaseError
 
 RAN = "ran with "
-"""How the name of such a property begins; then comes one of :data:`SUBJECTS`. Its value is the version."""
+"""Prefix of a property that records a version. One of :data:`SUBJECTS` follows it."""
 
 SUBJECTS = ("Kubernetes", "k3s", "containerd", "Python", "Python in the image", "Helm")
 
@@ -137,8 +137,8 @@ def table(records: Iterable[Record]) -> str:
 _TESTS = {"all": "All tests", "kubernetes": "The tests that run Kubernetes"}
 _SERVERS = {"machines": "Linux machines", "hollow": "records with hollow nodes"}
 _HOW = (
-    "Kubernetes is upstream's, started by the sandbox's stand-in for k3s. Versions that are not named may "
-    "work; they were not run."
+    "Kubernetes is upstream's, started by the sandbox's stand-in for k3s. Other versions may work, but "
+    "were not tested."
 )
 
 

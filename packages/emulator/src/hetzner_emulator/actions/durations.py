@@ -21,7 +21,7 @@ REALISTIC: Mapping[str, float] = {
     "create_certificate": 20.0,
     "issue_certificate": 20.0,
 }
-"""Seconds by command, measured on the real cloud; other commands take one second."""
+"""Seconds by command, as measured at Hetzner. Other commands take one second."""
 
 OTHERS = 1.0
 SLOWDOWN = 6.0

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 ACTION_SECONDS = 600.0
-"""How long a failed action is a problem."""
+"""Seconds for which a failed action is listed as a problem."""
 QUOTA_SHARE = 0.1
-"""A smaller share of a project's remaining requests is a problem."""
+"""If less than this share of a project's requests remains, that is listed as a problem."""
 NAMES = 3
 """Maximum number of names in a line."""
 

@@ -31,7 +31,7 @@ IPV4 = 0.5
 SNAPSHOT_GB = 0.0143
 VOLUME_GB = 0.0572
 FLOATING_IP = {"ipv4": 3.0, "ipv6": 1.0}
-"""Before April 2026; there are no sources for later prices."""
+"""Prices before April 2026. There is no source for later prices."""
 
 COST_OPTIMIZED = "cost_optimized"
 REGULAR = "regular_purpose"
@@ -130,8 +130,8 @@ SOLD_OUT: Mapping[str, frozenset[tuple[str, str]]] = {
         if kind.category == COST_OPTIMIZED and kind.deprecation is None
     )
 }
-"""Sold-out types, by month. On 2026-09-03 hetzner.com called all cx and cax "not available"; two days later
-some cx23 could be had in nbg1 and hel1."""
+"""Sold-out types by month. On 2026-09-03, hetzner.com listed all cx and cax types as "not available". Two
+days later, cx23 was available in nbg1 and hel1."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from hetzner_emulator.config import CloudConfig
 from hetzner_emulator.errors import ApiError
 
 METADATA_HOST = "169.254.169.254"
-"""The address of the API, the metadata service, and k3s for servers."""
+"""The address at which servers reach the API, the metadata service, and k3s."""
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z.-]+)(?::[0-9]{1,5})?", re.IGNORECASE)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -26,7 +26,7 @@ INCLUDED_TRAFFIC = 20 * 1024**4
 
 Contribution = Callable[[Cloud, "Server"], list[Any]]
 FIREWALLS_OF: list[Contribution] = []
-"""Functions that return a server's firewalls; the firewalls' module adds its own when it is imported."""
+"""Functions that return the firewalls of a server. The module of firewalls adds one."""
 
 
 @record

@@ -75,8 +75,8 @@ class Store:
     @staticmethod
     def _damaged(path: Path | None, error: Exception) -> StateFileError:
         return StateFileError(
-            f"the state file {path} can't be read: {error}; to start afresh type './dev down --force' where "
-            "it is a clone's, elsewhere delete it"
+            f"the state file {path} can't be read: {error}; to start with an empty state, run './dev down "
+            "--force' in a clone, or delete the file elsewhere"
         )
 
     def close(self) -> None:

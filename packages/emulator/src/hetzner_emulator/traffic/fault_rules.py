@@ -12,7 +12,7 @@ from hetzner_emulator.errors import STATUSES, ApiError, InvalidInput
 from hetzner_emulator.wire.fields import Fields
 
 MAX_WAIT = 3600.0
-"""Seconds; longer than the timeout of any client."""
+"""Maximum delay in seconds; longer than the timeout of any client."""
 _Wait = Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT)]
 _Problems = dict[str, list[str]]
 
@@ -94,7 +94,7 @@ _NOT_BESIDE: Mapping[str, tuple[str, ...]] = {
     "empty_listing": ("truncated_page",),
     "raw": ("truncated_body", "message"),
 }
-"""Fields that have no meaning if another field is set."""
+"""Fields that have no effect if another field is set."""
 
 
 def read_rule(body: Any, identity: int) -> FaultRule:

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 MAX_COUNTED = 1000
-"""Operations with a count; clients can request any number of paths, so further ones are counted together."""
+"""Maximum number of operations with their own count. Further operations are counted together."""
 OTHERS = "others"
 MAX_TEXT = 1000
-"""Characters of each text from a client that the log stores."""
+"""Maximum number of characters that the log stores of a text from a client."""
 _FROM_CLIENT = ("operation", "method", "path", "query", "user_agent")
 
 

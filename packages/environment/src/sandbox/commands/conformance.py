@@ -182,7 +182,7 @@ def _tests(wanted: tests.Run, steps: Steps, lock: int) -> tuple[int, Tally]:
 
 def _conclude(code: int, tally: Tally, folder: Path, steps: Steps) -> int:
     if not tally.results and not code:
-        raise SandboxError("no test's name matches; see './dev conformance --help'")
+        raise SandboxError("no test has a matching name; see './dev conformance --help'")
     if not tally.results:
         tail = "\n".join((folder / tests.LOG).read_text(errors="replace").splitlines()[-15:])
         raise SandboxError(f"no test ran (exit code {code}); {folder / tests.LOG} ends with:\n{tail}")

@@ -125,6 +125,6 @@ def check_source(root: Path, files: Iterable[Path]) -> None:
             line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
             what = error.msg if isinstance(error, SyntaxError) else str(error)
             raise SandboxError(
-                f"{os.path.relpath(path, root)}{line}: {what}. The running CCM was not changed. "
-                "Correct the error and try again"
+                f"{os.path.relpath(path, root)}{line}: {what}. The running CCM is unchanged. Correct the "
+                "error and try again"
             ) from None

@@ -133,7 +133,7 @@ def place(
                 put(root)
         except OSError as error:
             refused[server["name"]] = Answer(
-                Result.FAILED, f"the image could not be written to its disk: {error}"
+                Result.FAILED, f"the image could not be written to the disk of the machine: {error}"
             )
     return refused
 
@@ -164,6 +164,6 @@ def refuse_failed(answers: Mapping[str, Answer]) -> None:
     failed = [f"{name}: {answer.said}" for name, answer in answers.items() if answer.result is Result.FAILED]
     if failed:
         raise SandboxError(
-            f"not on every machine: {'; '.join(failed)}. The other machines have it; "
-            "run './dev load' again after the repair"
+            f"not on every machine: {'; '.join(failed)}. The other machines have the image. Repair these "
+            "machines, then run './dev load' again"
         )

@@ -83,8 +83,8 @@ def _write(path: Path, after: list[Pin]) -> list[str]:
     if older:
         names = ", ".join(f"{pin.name} {pin.version}" for pin in older)
         raise SignatureError(
-            f"the mirror's packages are older than those that are pinned: {names}; nothing was changed. It "
-            "is out of date, or an attack serves old packages: use another mirror"
+            f"the mirror's packages are older than the pinned packages: {names}; nothing was changed. The "
+            "mirror is out of date, or an attacker serves old packages. Use another mirror"
         )
     lockfile.write(recipe.SUITE, after, path)
     return differences(before.pins, after)

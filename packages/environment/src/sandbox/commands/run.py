@@ -88,7 +88,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     with place as noted:
         steps.note("✓ the CCM in the cluster is stopped; this one runs until Ctrl-C")
         if arguments.editor is not None:
-            steps.note(f"• it waits for an editor at 127.0.0.1:{arguments.editor} (debugpy)")
+            steps.note(f"• the CCM waits for an editor at 127.0.0.1:{arguments.editor} (debugpy)")
         code = run_until_ended(site.root, wanted, noted, files, steps.note, watch=arguments.watch)
     if code:
         raise SandboxError(f"the CCM ended with {code}; its log is above")
@@ -100,7 +100,7 @@ def check_editor(port: int | None) -> None:
     if port is not None and not 0 < port < 1 << 16:
         raise SandboxError(f"--editor {port}: give a TCP port, 1 to 65535")
     if port is not None and not port_is_free(port):
-        raise SandboxError(f"--editor {port}: another program listens there; name another port")
+        raise SandboxError(f"--editor {port}: another program uses this port; choose another port")
     if port is not None and importlib.util.find_spec("debugpy") is None:
         raise MissingRequirement(
             "debugpy is not installed, because only --editor needs it; run: .venv/bin/uv pip install debugpy"
@@ -232,7 +232,7 @@ def _changed(
     while watch or child.poll() is None:
         if running and child.poll() is not None:
             running = False
-            say(f"✗ it ended with {child.returncode}; it starts again after the next change")
+            say(f"✗ the CCM ended with {child.returncode}; the next change starts it again")
         time.sleep(LOOK_SECONDS)
         if (now := snapshot(files := sources())) == seen:
             continue

@@ -118,7 +118,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             shutil.copyfile(site.control_plane / "kubeconfig.yaml", site.kubeconfig)
             site.kubeconfig.chmod(0o600)
             if idle:  # else './dev run' replaces it, and starts it at its end
-                with steps.step("The CCM as a process of this machine"):  # hollow nodes run no Pods
+                with steps.step("The CCM runs as a process on this machine"):  # hollow nodes run no Pods
                     ccm.start(site)
     else:
         takeover.heal(site, built, steps.note)
@@ -143,8 +143,8 @@ def tell_what_refuses(site: Site, chains: Sequence[str], steps: Steps) -> None:
     if chains:
         link = Names(site.id).host_link
         steps.note(
-            f"• --internet: this host's firewall forwards nothing by itself ({', '.join(chains)}). Unless "
-            f"a rule there lets {link} through, machines stay in:\n"
+            f"• --internet: this host's firewall forwards no packets by default ({', '.join(chains)}). "
+            f"If no rule allows packets of {link}, machines can't reach the Internet:\n"
             f"  iptables -I FORWARD -i {link} -j ACCEPT\n"
             f"  iptables -I FORWARD -o {link} -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"
         )
@@ -175,7 +175,7 @@ def refuse_beside_pools(site: Clone, stack: str, workers: int | None) -> None:
     """Refuse ``--workers`` beside the setting ``pools``, which overrides it."""
     if workers is not None and stack_settings.Settings(site, stack).pools:
         raise SandboxError(
-            f"--workers {workers}: the stack's setting pools says how many workers there are; change a pool, "
+            f"--workers {workers}: the stack has pools, which set the number of workers. Change a pool, "
             f"for example: pulumi config set -s {stack} --path 'ccm-from-scratch:pools[0].count' {workers}"
         )
 
@@ -185,12 +185,12 @@ def choose(site: Clone, wanted: str) -> Choice:
     running = daemon.find(site)
     if running and running.backend not in STACKS:
         raise SandboxError(
-            f"the sandbox that runs (process {running.pid}) only serves the API ({running.backend} "
-            "backend); end it, then './dev up'"
+            f"the running sandbox (process {running.pid}) only serves the API ({running.backend} "
+            "backend). End it, then run './dev up'"
         )
     there = present(site)
     if there and wanted not in {AUTO, there}:
         raise SandboxError(
-            f"--backend {wanted}: this clone has an environment with {there}; './dev down' first"
+            f"--backend {wanted}: this clone already has an environment with {there}; './dev down' first"
         )
     return decide(there or wanted, look(site))

@@ -31,7 +31,7 @@ STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.2
 _HEARTBEAT = 1.0
 _FLAGS = {"kube-controller-manager": {"node-monitor-grace-period": "8s", "node-monitor-period": "1s"}}
-"""Shorter than the defaults: Kubernetes waits 50 seconds before a Node is NotReady."""
+"""Shorter times than Kubernetes' defaults, with which a Node is NotReady after 50 seconds."""
 
 _PROJECT, _TYPE, _IMAGE, _LOCATION, _ZONE = "comparison", "cpx22", "ubuntu-24.04", "fsn1", "eu-central"
 _POD, _SERVICE = "/api/v1/namespaces/default/pods/hello", "/api/v1/namespaces/default/services/hello"
@@ -243,7 +243,7 @@ async def _lose(cloud: Api, cluster: Cluster) -> str:
     await _until(f"node {cluster.lost} is NotReady or deleted", over)
     if await cluster.get(path) is None:
         return f"its Node is deleted after {time.monotonic() - started:.0f} s"
-    return "its Node is NotReady, and stays until you delete it"
+    return "its Node is NotReady until you delete it"
 
 
 async def _until(what: str, true: Callable[[], Any]) -> None:

@@ -16,7 +16,7 @@ from sandbox.kubernetes.toolchain import complete, locked
 
 REQUIREMENTS = "docs/requirements.lock"
 MADE = ".ccm-from-scratch"
-"""A file in each site of ours: a folder without it belongs to the user, and isn't replaced."""
+"""A marker file in each site. './dev docs' doesn't replace a folder without it."""
 
 _INSTALLATION = 600.0  # seconds
 _BUILD = 120.0

@@ -20,10 +20,12 @@ class Result(Enum):
     """What became of an archive on one machine."""
 
     IMPORTED = "has it"
-    WAITS = "has no k3s yet; k3s imports the image when it starts"
-    OFF = "is off; its k3s imports it at the next start"
-    UNREACHED = "can't be reached before it runs; its k3s imports it when it starts"
-    STRANGER = "doesn't accept the SSH key of the Pulumi program; its k3s imports the image at the next start"
+    WAITS = "k3s is not installed yet; it imports the image when it starts"
+    OFF = "the server is off; k3s imports the image at the next start"
+    UNREACHED = "the server can't be reached yet; k3s imports the image when it starts"
+    STRANGER = (
+        "the server doesn't accept the SSH key of the Pulumi program; k3s imports the image at the next start"
+    )
     FAILED = "failed"
 
 
@@ -42,7 +44,7 @@ def script(name: str) -> str:
 if ! command -v k3s > /dev/null; then echo {Result.WAITS.name}; exit 0; fi
 if ! k3s ctr images import {archive} > /dev/null 2>&1; then
   n=0
-  # containerd comes a moment after k3s
+  # containerd starts a moment after k3s
   until said=$(k3s ctr version 2>&1); do
     n=$((n + 1))
     [ "$n" -lt 300 ] || {{ echo "$said" >&2; exit 1; }}

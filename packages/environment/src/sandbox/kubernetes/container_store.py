@@ -37,9 +37,9 @@ FORMAT = f"3 {PAUSE_IMAGE} {COREDNS_IMAGE} {LOCAL_PATH_IMAGE} {METRICS_SERVER_IM
 """Increased when the store's content changes independently of the toolchain, except for the tools image."""
 
 WHOAMI_IMAGE = "docker.io/traefik/whoami:v1.11.0"
-"""The workload of the examples: answers with its host name, the client's address and the headers.
+"""The workload of the examples: it answers with its host name, the client's address and the headers.
 
-It has the name of the image that a node of the real cloud would pull, so that the examples work there, too.
+The image has its public name, so that the examples also work on Hetzner Cloud.
 """
 
 INGRESS_IMAGE = "ccm-from-scratch.local/ingress:1"
@@ -156,7 +156,7 @@ def _wait_for(containerd: subprocess.Popen[bytes], ctr: tuple[str, ...], log: Pa
     while subprocess.run([*ctr, "version"], capture_output=True, check=False, timeout=10).returncode != 0:
         if containerd.poll() is not None or time.monotonic() > end:
             tail = "\n".join(log.read_text().splitlines()[-10:])
-            raise SandboxError(f"containerd does not start to prepare the container store:\n{tail}")
+            raise SandboxError(f"could not start containerd to prepare the container store:\n{tail}")
         time.sleep(0.05)
 
 

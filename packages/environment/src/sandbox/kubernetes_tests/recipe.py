@@ -13,7 +13,7 @@ from pathlib import Path
 from image.tree import Entry, File, Folder, Link
 
 LOCK = Path(__file__).with_name("debian.lock")
-"""The Debian packages, by version and hash; ``./dev lock debian`` moves them on."""
+"""The Debian packages, by version and hash; ``./dev lock debian`` updates them."""
 
 ROOTS = (
     "bash",
@@ -29,7 +29,7 @@ ROOTS = (
     "perl-base",
     "util-linux",
 )
-"""Debian packages that tests call programs of; whatever else a shell needs is busybox."""
+"""Debian packages with programs that tests call. All other commands are BusyBox's."""
 
 LEFT_OUT = (
     "base-files",

@@ -19,7 +19,7 @@ LOG, EVENTS, JUNIT, JSON = "log.txt", "events.jsonl", "junit.xml", "report.json"
 """Files that a run leaves in its folder."""
 
 SCRATCH = ".temporary-files-of-tests"
-"""A folder that exists during a run. The next run deletes what a killed one left."""
+"""A folder that exists during a run. If a run is killed, the next run deletes the folder."""
 
 LABEL = "e2e-framework"
 """Prefix of all namespaces that tests create."""

@@ -112,7 +112,7 @@ class LoadBalancers:
             except (BackendError, OSError) as error:
                 log.error("load balancer %s has no haproxy: %s", spec.name, error)  # noqa: TRY400  a message
                 return False
-        log.warning("load balancer %s has a new haproxy: the previous one ended", spec.name)
+        log.warning("haproxy of load balancer %s ended and was restarted", spec.name)
         return True
 
     async def delete(self, load_balancer_id: int) -> None:

@@ -50,7 +50,7 @@ def _mount(node: Path, target: Path) -> str:
         try:
             libc.mount(str(node), target, kind)
         except OSError as error:
-            reason = f"{target} is not mounted: {error.strerror}; is the volume formatted?"
+            reason = f"{target} is not mounted: {error.strerror}. Check that the volume is formatted"
         else:
             return ""
     return reason

@@ -17,11 +17,11 @@ Result = TypeVar("Result")
 _ACTION_TIMEOUT = 1200.0  # as terraform's default
 _REQUEST_TIMEOUT = 60.0
 _LONGEST_WAIT = 60.0
-_STRANGE = "this isn't a response of the Hetzner Cloud API. Is HCLOUD_ENDPOINT right?"
+_STRANGE = "this isn't a response of the Hetzner Cloud API. Check HCLOUD_ENDPOINT"
 _FAILURE = re.compile("server_error|service_error|unavailable|timeout|bad_gateway|5[0-9]{2}")
-"""Codes of failures of the API or a proxy; all others are refusals."""
+"""Error codes of failures in the API or a proxy. With all other codes, the API refused the request."""
 _PASSING = ("conflict", "locked", "service_error", "no_subnet_available", "resource_in_use")
-"""Codes that are worth another attempt."""
+"""Error codes of temporary errors."""
 _ATTEMPTS = 10  # a second apart
 
 
@@ -53,7 +53,7 @@ class Answer(dict[str, Any]):
         self._what = what
 
     def __missing__(self, key: str) -> Any:
-        raise UnclearError(f"{self._what}: the response has no '{key}' in the answer: {_STRANGE}")
+        raise UnclearError(f"{self._what}: the response lacks '{key}' in the answer: {_STRANGE}")
 
 
 class Api:
@@ -177,7 +177,7 @@ class Api:
             raise lost(
                 f"the Hetzner Cloud API at {self._endpoint} can't be reached "
                 f"({type(error).__name__}). "
-                "Is the sandbox running, is HCLOUD_ENDPOINT right?"
+                "Check that the sandbox runs, and check HCLOUD_ENDPOINT"
             ) from error
         except (KeyError, TypeError, RecursionError) as error:
             # a failure without an error of the API, or an endlessly nested answer

@@ -168,8 +168,8 @@ class NamedKind(Kind):
         found = next(iter(api.get(f"/{self.collection}", name=inputs["name"])[self.collection]), None)
         if found is not None and (found.get("labels") or {}) != (inputs.get("labels") or {}):
             raise ProviderError(
-                f"{self.collection[:-1]} '{inputs['name']}' (ID {found['id']}) exists, but its labels are not"
-                " those of the interrupted creation: delete or rename it if it is not needed, then run "
+                f"{self.collection[:-1]} '{inputs['name']}' (ID {found['id']}) exists, but lacks the "
+                "labels of the interrupted creation. If you don't need it, delete or rename it. Then run "
                 "'pulumi up' again"
             )
         return found

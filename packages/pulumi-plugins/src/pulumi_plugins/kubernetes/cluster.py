@@ -113,9 +113,9 @@ def _cause(error: BaseException) -> str:
     name = type(error).__name__
     texts = {
         "ConnectTimeoutError": "it does not answer",
-        "ReadTimeoutError": "it does not answer in time",
+        "ReadTimeoutError": "the server does not answer in time",
         "NewConnectionError": "connection refused or no route",
-        "SSLError": "its certificate is not the one in the kubeconfig",
+        "SSLError": "the certificate of the server is not the one in the kubeconfig",
     }
     return texts.get(name, f"{name}: {error}")
 

@@ -92,9 +92,10 @@ class KubernetesProvider(Provider):
                 raise
             if not self._is_on("upsertExistingObjects") or "name" not in body["metadata"]:
                 raise ProviderError(
-                    f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is not in "
-                    "this stack's state. If it is not needed, delete it; if the stack may change it, run the "
-                    "command once with PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true in the environment"
+                    f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is not "
+                    "in this stack's state. If you don't need the object, delete it. If the stack may "
+                    "change it, run the command once with PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true in the "
+                    "environment"
                 ) from error
             found = self._apply(path, body, manager)
         shown = partial(objects.outputs, inputs=inputs, manager=manager, version=body["apiVersion"])
@@ -136,7 +137,7 @@ class KubernetesProvider(Provider):
             if error.status != 409 or error.reason != "Conflict":
                 raise
             raise ProviderError(
-                f"{error}. Others have changed these fields; to overwrite them, set the annotation "
+                f"{error}. Other clients have changed these fields. To overwrite them, set the annotation "
                 f"'{_PATCH_FORCE}: \"true\"' on the object"
             ) from error
 
@@ -286,5 +287,6 @@ def _is_another(old: Known, found: Mapping[str, Any]) -> bool:
 def _still_there(live: Mapping[str, Any], limit: float) -> str:
     waiting = ", ".join(live["metadata"].get("finalizers") or ()) or "its parts"
     return (
-        f"{live['kind']} '{objects.identity(live)}' was not gone within {limit:g} s; it waits for: {waiting}"
+        f"{live['kind']} '{objects.identity(live)}' was not deleted within {limit:g} s; it waits for: "
+        f"{waiting}"
     )

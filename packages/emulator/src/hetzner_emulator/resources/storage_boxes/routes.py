@@ -10,7 +10,7 @@ from hetzner_emulator.api.resource import listing
 from hetzner_emulator.errors import ApiError
 from hetzner_emulator.wire.reply import Reply
 
-REASON = "no Storage Boxes, which are another product behind another address"
+REASON = "Storage Boxes are another product with another API address"
 _PATHS = ("/storage_boxes", "/storage_box_types")
 REFUSED = {f"* {path}*": REASON for path in _PATHS}
 """The refused operations, where ``*`` matches any text, with the reason."""
