@@ -228,7 +228,6 @@ def make_server(api, name, group, network):
     return call(api, "POST", "/servers", body)["server"]["id"]
 
 
-@pytest.mark.slow
 def test_servers_of_the_group_go_and_those_of_others_stay(api):
     ours, theirs = make_network(api, "ours"), make_network(api, "theirs")
     made = [make_server(api, f"blue-burst-{number}", "blue-burst", ours) for number in range(2)]

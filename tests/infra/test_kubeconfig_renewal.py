@@ -170,7 +170,6 @@ async def test_a_refresh_ends_before_a_cluster_that_is_there_is_forgotten(host, 
     assert "no new one could be read" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 async def test_a_server_that_does_not_answer_is_a_change_until_it_does(host, file, api):
     """And the text is another one, so that Pulumi configures its plugin again."""
     inputs = {"address": host.address, "private_key": host.private_key, "server_id": "1", "context": "c"}

@@ -20,8 +20,6 @@ from ccm_pulumi.servers.keys import new_key_pair
 from hetzner_emulator.testing.cloud import running
 from tests.pulumi_lab import plugins, pulumi
 
-pytestmark = pytest.mark.slow
-
 LABELS = cluster_labels("ccm-from-scratch", "local", {})
 
 
@@ -335,6 +333,7 @@ def project(tmp_path, cloud):
     return Project(tmp_path, cloud.environment)
 
 
+@pytest.mark.slow
 def test_a_preview_tells_the_cost_and_all_that_is_wrong(project, cloud):
     said = project.run("preview").splitlines()
     title = said.index("    Cost of ccm-from-scratch in EUR, gross with 19 % VAT, without traffic:")

@@ -8,18 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
+from pulumi.dynamic import ConfigureRequest
 
 from ccm_pulumi.config.placement import Placement
+from ccm_pulumi.lib.errors import ConfigurationError, InfraError
 from ccm_pulumi.servers.server_plan import (
+    InstallationGuardProvider,
     Made,
     Old,
+    ServerGuardProvider,
     ServerPlanProvider,
     changed,
     going,
+    guard_inputs,
     made_of,
     refusals,
     revision,
 )
+from tests.pulumi_cloud import cloud  # noqa: F401  a fixture
+from tests.pulumi_lab import TOKEN
 
 CONTROLS = ["control", "control-2", "control-3"]
 
@@ -127,3 +134,36 @@ def test_settings_that_need_another_server(defaults, change, names):
     before = made_of(settings.servers, ())
     after = made_of(dataclasses.replace(settings, **change).servers, ())
     assert {role: changed(before[role], after[role]) for role in names} == names
+
+
+def test_the_guards_keep_the_only_control_server_until_its_loss_is_allowed(cloud):  # noqa: F811
+    body = {"name": "c-1", "server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
+    number = str(cloud.send("POST", "/servers", body)["server"]["id"])
+    plan, guard, installations = ServerPlanProvider(), ServerGuardProvider(), InstallationGuardProvider()
+    for provider in (plan, guard, installations):
+        provider.configure(ConfigureRequest({"hcloud:token": TOKEN, "hcloud:endpoint": cloud.endpoint}))
+
+    def asked(image, *allowed):
+        one = Made("c-1", {"image": [image]}, is_control=True, image=image, server_type="cpx22")
+        return {"cluster": "guarded", "allowed": allowed, "switch": "ALLOW {}", **noted({"control": one})}
+
+    ids = guard_inputs({"control": number}, {"control": "abcd"})
+    before, other = asked("ubuntu-24.04"), asked("debian-12")
+    first = plan.check({}, before).inputs
+    assert plan.check(first, before).inputs == first
+    assert not guard.diff("", {**before, **ids}, {**before, **ids}).changes
+    changed_plan = plan.check(first, other).inputs
+    assert changed_plan["revisions"] != first["revisions"]
+    assert plan.diff("", first, changed_plan).changes
+    for provider, identity in ((guard, number), (installations, f"{number}/abcd")):
+        with pytest.raises(InfraError, match=rf'ALLOW \["{identity}"\]'):
+            provider.diff("", {**before, **ids}, {**other, **ids})
+        plan.check(first, asked("debian-12", identity))
+        assert provider.diff("", {**before, **ids}, {**other, **ids}).changes
+        plan.check(first, other)
+    with pytest.raises(ConfigurationError, match="image of c-1"):
+        plan.check(first, asked("99999999"))
+    # one that was deleted by hand is created again
+    cloud.send("DELETE", f"/servers/{number}")
+    plan.check(first, other)
+    assert guard.diff("", {**before, **ids}, {**other, **ids}).changes
