@@ -1,4 +1,4 @@
-"""How fast the emulated cloud answers, on one core, and under load: ``./dev bench emulator [--answers N]``.
+"""Speed of the emulated cloud, on one core and under load: ``./dev bench emulator [--answers N]``.
 
 It runs in a process of its own, with its state in a file. Judged is the CPU time of one answer, which is what
 one idle core gives. Requests a second of wall-clock time, which depend on the machine's load, are below the

@@ -1,4 +1,4 @@
-"""How soon a test has its first server in the emulated cloud: ``./dev bench fixture [--runs 5]``.
+"""Time until a test has its first server in the emulated cloud: ``./dev bench fixture [--runs 5]``.
 
 The emulator's wheel is built, and installed by pip with its extra ``client`` into an empty environment.
 A test asks for the fixture ``hetzner_cloud`` and makes a server by Hetzner's client. Judged are the time

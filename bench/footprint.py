@@ -1,4 +1,4 @@
-"""What an idle sandbox costs: ``./dev bench footprint [--seconds 60] [--services 10]``.
+"""Memory and CPU of an idle sandbox: ``./dev bench footprint [--seconds 60] [--services 10]``.
 
 Of this clone's running sandbox, which ``./dev up`` has made and which has been left alone for two minutes:
 memory and processor time of all of its processes, by program. Memory is the proportional set size, in which

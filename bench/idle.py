@@ -1,4 +1,4 @@
-"""What a quiet hour costs: ``./dev bench idle``.
+"""Requests of the CCM in an hour without changes: ``./dev bench idle``.
 
 1,000 nodes, 20 load balancers with 2 ports and 25 targets each, defaults everywhere, no change for an hour;
 every kubelet renews its status every five minutes. Ours: the whole CCM against the emulated cloud, with an

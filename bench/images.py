@@ -1,4 +1,4 @@
-"""The CCM's image for both kinds of processors: time to build, and size: ``./dev bench images``.
+"""Build time and size of the CCM's image for both architectures: ``./dev bench images``.
 
 Builds in this process, from a copy of the tree, with a cache of its own:
 

@@ -1,4 +1,4 @@
-"""What load balancers cost: ``./dev bench load_balancers [--peer PATH]``.
+"""Requests of the CCM for load balancers: ``./dev bench load_balancers [--peer PATH]``.
 
 The CCM runs as a process against a real API server and the emulated cloud. Measured, by the cloud's log:
 

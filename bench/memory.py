@@ -1,4 +1,4 @@
-"""Memory and CPU of the process: ``./dev bench memory [--small 10 --large 5000] [--peer PATH]``.
+"""Memory and CPU of the CCM: ``./dev bench memory [--small 10 --large 5000] [--peer PATH]``.
 
 The CCM runs as in a Pod, ours out of its image (--from=tree without), against a real API server that holds
 initialized nodes of about 7 KiB (14 images, 5 conditions, managed fields) and the emulated cloud with one

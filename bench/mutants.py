@@ -1,4 +1,4 @@
-"""Which small changes to the CCM's pure parts no test notices: ``./dev bench mutants [MODULE …]``.
+"""Small changes to the CCM's code that no test detects: ``./dev bench mutants [MODULE …]``.
 
 mutmut changes one thing at a time (an operator, a number, a text, an argument) in a copy of the tree in a
 temporary folder and runs the tests that judge the module, which ``bench/mutation/judges.py`` names. Without

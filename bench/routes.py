@@ -1,4 +1,4 @@
-"""What ten new routes cost: ``./dev bench routes [--peer PATH]``.
+"""Requests of the CCM for ten new routes: ``./dev bench routes [--peer PATH]``.
 
 Ten nodes are initialized by a CCM without routes; then it is started again with routes, while actions take
 as long as on the real cloud and lock the network. By the cloud's log: calls about the network (those of the

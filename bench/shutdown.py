@@ -1,4 +1,4 @@
-"""What one machine costs that is off for an hour: ``./dev bench shutdown``.
+"""Requests of the CCM in an hour in which one server is off: ``./dev bench shutdown``.
 
 500 nodes in a project of 500 servers, no load balancers, defaults everywhere. One server is powered off; 50 s
 later Kubernetes calls its node not ready; from then on counts how long the node lacks its shutdown taint. At

@@ -1,4 +1,4 @@
-"""What a first ``./dev up`` compiles: ``./dev bench toolchain [--into FOLDER] [NAME ...]``.
+"""Programs that the first ``./dev up`` compiles: ``./dev bench toolchain [--into FOLDER] [NAME ...]``.
 
 Builds the programs with an empty cache of Go, in the order of the names, each beside what those before it
 left in that cache. CPU is user and system time of all processes of a build; it depends on the processor, the

@@ -1,4 +1,4 @@
-"""What a cluster that one keeps does, each figure measured once: ``./dev bench cluster [PART ...]``.
+"""Times of a cluster's operations, each measured once: ``./dev bench cluster [PART ...]``.
 
 Three control servers behind a load balancer and three workers in two pools, in a clone of its own in a
 temporary folder, beside whatever runs here. Its parts, in their order: ``up``; ``again`` without a change;

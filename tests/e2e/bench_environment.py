@@ -1,4 +1,4 @@
-"""What the whole environment takes, each figure measured once: ``./dev bench environment``.
+"""Times of the development environment, each measured once: ``./dev bench environment``.
 
 Works in a clone of its own in a temporary folder, beside whatever runs here. ``./dev load`` brings an image
 of random bytes to all machines, so that nothing of it is there already; its figure is the median of three.

@@ -137,7 +137,7 @@ def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
             settings(**GIVEN, pools=[{"name": "db", "count": 1, name: value}])
     pages = {
         "components": r"with Python names and without (.*?):",
-        "pools": r"`placement_group`\), without (.*?)\.",
+        "pools": r"They don't accept (.*?)\.",
     }
     for page, said in pages.items():
         (listed,) = re.findall(said, GUIDE.with_name(f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)

@@ -40,17 +40,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--token",
-        help="an API token in addition to the generated one; other users of this machine can see it in the "
-        "list of processes. Terraform and Pulumi need 64 characters",
+        help="an API token in addition to the generated token. It needs 64 characters for Terraform and "
+        "Pulumi. "
+        "Other users of this host can see it in the list of processes",
     )
     parser.add_argument(
         "--no-exports",
         action="store_true",
         help="don't print the environment variables for clients, which contain the token",
     )
-    parser.add_argument("--actions", choices=ACTION_MODES, default="instant", help="how long actions take")
+    parser.add_argument("--actions", choices=ACTION_MODES, default="instant", help="the duration of actions")
     parser.add_argument(
-        "--rate-limit", type=int, default=3600, metavar="N", help="requests an hour; 0 disables the limit"
+        "--rate-limit",
+        type=int,
+        default=3600,
+        metavar="N",
+        help="the maximum number of requests per hour; 0 disables the limit",
     )
 
 

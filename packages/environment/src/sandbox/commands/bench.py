@@ -13,7 +13,7 @@ from pathlib import Path
 from sandbox.errors import SandboxError
 from sandbox.site import Clone
 
-HELP = "run a benchmark, or list all"
+HELP = "run a benchmark, or list all benchmarks"
 WRAPS = WITHOUT_ADDRESSES = True
 
 
@@ -23,7 +23,7 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - i
     if not arguments.arguments or arguments.arguments[0] in ("-h", "--help"):
         width = max(map(len, known))
         print("\n".join(f"{name:<{width}}  {headline(path.read_text())}" for name, path in known.items()))
-        print("\n./dev bench NAME runs one; ./dev bench NAME --help says how it is measured")
+        print("\n./dev bench NAME runs one of them. ./dev bench NAME --help explains what it measures.")
         return 0
     asked, *rest = arguments.arguments
     name = asked.replace("-", "_")

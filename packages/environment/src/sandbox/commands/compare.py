@@ -22,7 +22,7 @@ from sandbox.kubernetes import estimate, toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Clone
 
-HELP = "compare a cluster with a CCM and one without (a minute)"
+HELP = "compare a cluster with a CCM and a cluster without a CCM (one minute)"
 WITHOUT_ADDRESSES = True
 WHAT_RAN = (
     "These were two real control planes on loopback with hollow nodes, in one project of the emulated cloud. "

@@ -24,7 +24,7 @@ from sandbox.kubernetes_tests.selection import Selection
 from sandbox.output_paths import check_folder
 from sandbox.site import Site
 
-HELP = "run Kubernetes' end-to-end tests on this clone's cluster"
+HELP = "run Kubernetes' end-to-end tests on the cluster of this clone"
 PROCESSES = 4
 _CLEAN_SECONDS = 180
 
@@ -33,32 +33,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which tests."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--all", action="store_true", help="all [Conformance] tests: about 40 minutes on two cores"
+        "--all",
+        action="store_true",
+        help="run all [Conformance] tests, which takes about 40 minutes on two cores",
     )
     which.add_argument(
         "--focus",
         type=_expression,
         metavar="REGEX",
-        help="tests whose names match a Go expression",
+        help="run the tests whose names match this Go regular expression",
     )
     which.add_argument(
         "--node-deletion",
         action="store_true",
-        help="the test that deletes a worker's server; './dev up' creates it again",
+        help="run the test that deletes the server of a worker; './dev up' creates the server again",
     )
     parser.add_argument(
         "--processes",
         type=_number,
         default=PROCESSES,
         metavar="N",
-        help=f"number of parallel tests; default: {PROCESSES}",
+        help=f"the number of tests that run at the same time (default: {PROCESSES})",
     )
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FOLDER",
-        help=f"folder for {tests.LOG}, {tests.JUNIT} and {tests.JSON}; default: .sandbox/conformance, until "
-        "'./dev down'",
+        help=f"the folder for {tests.LOG}, {tests.JUNIT} and {tests.JSON} (default: .sandbox/conformance, "
+        "which './dev down' deletes)",
     )
 
 

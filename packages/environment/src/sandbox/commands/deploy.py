@@ -16,7 +16,7 @@ from sandbox.errors import EnvironmentBusy, SandboxError
 from sandbox.hollow import ccm
 from sandbox.site import Site
 
-HELP = "build the CCM and roll it out with 'pulumi up'"
+HELP = "build the CCM and deploy it with 'pulumi up'"
 WATCHED = ("ccm", "manifests")
 """Folders whose changes trigger a rollout."""
 LOOK_SECONDS = 0.5
@@ -24,7 +24,9 @@ LOOK_SECONDS = 0.5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Once or again and again."""
-    parser.add_argument("--watch", action="store_true", help="again after every change, until Ctrl-C")
+    parser.add_argument(
+        "--watch", action="store_true", help="deploy the CCM again after every change, until you press Ctrl-C"
+    )
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:

@@ -9,14 +9,17 @@ from sandbox.errors import SandboxError
 from sandbox.output_paths import check_folder
 from sandbox.site import Clone
 
-HELP = "build the documentation as a site"
+HELP = "build the documentation as a website"
 WITHOUT_ADDRESSES = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where it goes."""
     parser.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="folder of the site; default: .sandbox/documentation"
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="the folder for the website (default: .sandbox/documentation)",
     )
 
 

@@ -24,7 +24,7 @@ from sandbox.overview import aligned
 from sandbox.pulumi_cli import cli
 from sandbox.site import Clone, noted
 
-HELP = "show what is installed and what is missing"
+HELP = "show which programs are installed and which are missing"
 WITHOUT_ADDRESSES = True
 MARKS = {"ok": "✓", "stop": "✗", "note": "•"}
 _SECONDS = 30

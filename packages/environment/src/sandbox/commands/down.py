@@ -15,7 +15,7 @@ from sandbox.hollow import ccm
 from sandbox.leftovers import CloudObject
 from sandbox.site import Clone, Site, release_site
 
-HELP = "delete the environment with 'pulumi destroy' and end the sandbox"
+HELP = "delete the environment with 'pulumi destroy' and stop the sandbox"
 CHANGES = CLAIMS = True
 
 
@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="remove everything with this clone's id, without Pulumi and the cloud",
+        help="delete everything on this host that has the ID of this clone, without Pulumi and the cloud",
     )
     parser.add_argument(
         "--yes",
         action="store_true",
-        help="don't ask before deleting what 'pulumi destroy' leaves",
+        help="delete objects that 'pulumi destroy' leaves in the cloud, without asking",
     )
 
 

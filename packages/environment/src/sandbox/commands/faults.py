@@ -12,7 +12,7 @@ from sandbox.errors import SandboxError
 from sandbox.overview import aligned
 from sandbox.site import Site
 
-HELP = "list, add and remove faults of the emulated cloud"
+HELP = "list, add and remove fault rules of the emulated cloud"
 _HEADER = ("ID", "REQUESTS", "WHAT HAPPENS", "STRUCK")
 _NOT_SHOWN = frozenset({"id", "method", "path", "command", "seen", "hits", "message", "seed"})
 
@@ -20,11 +20,22 @@ _NOT_SHOWN = frozenset({"id", "method", "path", "command", "seen", "hits", "mess
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, and with which rule."""
     parser.usage = "./dev faults [-h] [add FIELD=VALUE ... | remove ID ... | clear]"
-    parser.add_argument("what", nargs="?", choices=("add", "remove", "clear"), help="default: list them")
     parser.add_argument(
-        "words", nargs="*", metavar="FIELD=VALUE | ID", help="e.g. path=/servers code=locked times=2"
+        "what",
+        nargs="?",
+        choices=("add", "remove", "clear"),
+        help="what to do with the rules (default: list them)",
     )
-    parser.epilog = "docs/reference/sandbox-admin-api.md has all fields. Rules end with the sandbox."
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="FIELD=VALUE | ID",
+        help="the fields of a new rule, such as path=/servers code=locked times=2, or the IDs of rules "
+        "to remove",
+    )
+    parser.epilog = (
+        "docs/reference/sandbox-admin-api.md describes all fields. Rules are deleted when the sandbox stops."
+    )
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:

@@ -23,19 +23,19 @@ _MIB = 2**20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where it goes."""
     parser.add_argument(
-        "--output", type=_file, metavar="FILE", help="write it as an OCI layout in a tar archive"
+        "--output", type=_file, metavar="FILE", help="write the image to this tar archive, as an OCI layout"
     )
     parser.add_argument(
         "--push",
         metavar="REGISTRY/NAME:TAG",
-        help="upload it, with the credentials of 'docker login' or of CCMFS_REGISTRY_USERNAME and "
+        help="push the image, with the credentials of 'docker login' or of CCMFS_REGISTRY_USERNAME and "
         "CCMFS_REGISTRY_PASSWORD",
     )
     parser.add_argument(
         "--release",
         type=Path,
         metavar="FOLDER",
-        help="use the images in a folder of './dev release'; default: build them",
+        help="use the images in this folder, which './dev release' wrote (default: build the images)",
     )
 
 

@@ -7,7 +7,7 @@ from sandbox import cluster
 from sandbox.built_kubernetes import built_toolchain
 from sandbox.site import Site
 
-HELP = "kubectl with this environment's kubeconfig"
+HELP = "run kubectl with the kubeconfig of this environment"
 WRAPS = True
 
 

@@ -21,7 +21,7 @@ from sandbox.images.send import Answer, Result
 from sandbox.remote import ssh, ways
 from sandbox.site import Site
 
-HELP = "load images on all machines, including machines created later"
+HELP = "load images on all machines, including machines that you create later"
 WAITS = "• another command of this clone loads images; waiting for it"
 
 
@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "images",
         nargs="+",
         metavar="NAME|FILE",
-        help="an archive (docker save, an OCI layout in a tar, compressed or not), or the name of an image "
-        "that docker, podman, nerdctl or containerd of this host has",
+        help="an archive from docker save or with an OCI layout, which may be compressed; or the name of an "
+        "image in docker, podman, nerdctl or containerd on this host",
     )
 
 

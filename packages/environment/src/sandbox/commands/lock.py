@@ -18,7 +18,7 @@ from sandbox.kubernetes import pins
 from sandbox.kubernetes_tests import recipe as test_images
 from sandbox.site import Clone
 
-HELP = "update pinned packages: of Debian, Python and Go"
+HELP = "update the pinned versions of Debian, Python and Go packages"
 WITHOUT_ADDRESSES = True
 DEBIAN, PYTHON, GO = PINS = ("debian", "python", "go")
 _SECONDS = 600.0
@@ -31,12 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=_pins,  # choices would refuse that nothing is given
         metavar="WHAT",
-        help=f"{', '.join(PINS)}; default: all",
+        help=f"which packages: {', '.join(PINS)} (default: all)",
     )
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="keep versions that still fit, after a change of pyproject.toml or a go.mod",
+        help="only change versions that no longer match pyproject.toml or a go.mod",
     )
 
 

@@ -12,7 +12,7 @@ from sandbox.errors import SandboxError
 from sandbox.hollow import ccm
 from sandbox.site import Site
 
-HELP = "follow the CCM's log or the cluster's Events"
+HELP = "follow the log of the CCM or the Events of the cluster"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--sandbox", action="store_true", help="show the log of the sandbox")
     source.add_argument("--events", action="store_true", help="show the Events of all namespaces")
-    parser.add_argument("--no-follow", action="store_true", help="don't follow")
+    parser.add_argument("--no-follow", action="store_true", help="print the existing lines and exit")
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from sandbox.environment import HOLLOW, exports, merged
 from sandbox.hollow import ccm
 from sandbox.site import Clone, Site
 
-HELP = "show what the CCM would do now"
+HELP = "show the changes that the CCM would make now"
 WRAPS = True
 
 

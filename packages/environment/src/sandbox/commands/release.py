@@ -12,33 +12,34 @@ from sandbox.kubernetes.components import HELM
 from sandbox.output_paths import check_folder
 from sandbox.site import Clone
 
-HELP = "build a release of this commit: packages, chart, images, notes"
+HELP = "build a release of this commit: packages, chart, images and release notes"
 WITHOUT_ADDRESSES = True
 KEY, PASSWORD = "COSIGN_KEY", "COSIGN_PASSWORD"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where it goes, and the key that signs it."""
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help="a new folder; default: dist/VERSION")
+    parser.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="the new folder for the release (default: dist/VERSION)"
+    )
     parser.add_argument(
         "--key",
         type=Path,
         metavar="FILE",
-        help=f"sign with this private key in PEM, so that cosign can verify it; default: what {KEY} names. "
-        f"Its password is in {PASSWORD}",
+        help=f"the PEM file with the private key that signs the release for cosign (default: the file in "
+        f"{KEY}). Put the password of the key into {PASSWORD}",
     )
     parser.add_argument(
         "--tag",
-        help="tag of the commit; it must be v and the version of the tree, which the changelog must list "
-        "as released",
+        help="the tag of the commit: v and the version of the source code. The changelog must list this "
+        "version as released",
     )
-    parser.add_argument("--check", action="store_true", help="only check whether it can be built")
+    parser.add_argument("--check", action="store_true", help="only check whether the release can be built")
     parser.add_argument(
         "--uncommitted",
         action="store_true",
         help=(
-            "use the tree with its uncommitted changes, for a trial: the release isn't "
-            "signed or marked as tested"
+            "include uncommitted changes, for a trial. Such a release isn't signed and isn't marked as tested"
         ),
     )
 

@@ -27,7 +27,7 @@ from sandbox.hollow import ccm
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
-HELP = "run the CCM of this tree, or yours, on this host instead of the cluster's, until Ctrl-C"
+HELP = "run the CCM of this clone, or your own CCM, on this host in place of the cluster's CCM, until Ctrl-C"
 EDITOR_PORT = 5678
 """debugpy's default port."""
 
@@ -52,20 +52,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="your own Python program that accepts the CCM's flags, such as the one in docs/tutorial",
     )
-    parser.add_argument("--debug", action="store_true", help="log everything (--v=4)")
+    parser.add_argument("--debug", action="store_true", help="log all details (--v=4)")
     parser.add_argument(
         "--editor",
         type=int,
         nargs="?",
         const=EDITOR_PORT,
         metavar="PORT",
-        help=f"wait for an editor with debugpy at 127.0.0.1:PORT (default: {EDITOR_PORT}); "
-        "disables leader election, because a paused process renews no lease",
+        help=f"wait until an editor connects to debugpy at 127.0.0.1:PORT (default: {EDITOR_PORT}). This "
+        "disables leader election, because a paused process can't renew its lease",
     )
     parser.add_argument(
         "--watch",
         action="store_true",
-        help="restart it after every change of ccm/ or of Python files in the folder of FILE",
+        help="restart the CCM after every change of ccm/ or of a Python file in the folder of FILE",
     )
 
 

@@ -52,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Where to listen and how the cloud behaves."""
     standalone.add_arguments(parser)
     parser.add_argument("--backend", choices=["auto", "machines", "hollow", "records"], default="auto")
-    parser.add_argument("--k3s", type=Path, metavar="FILE", help="serve this real k3s binary to the machines")
+    parser.add_argument(
+        "--k3s", type=Path, metavar="FILE", help="run this real k3s binary on machines, not the stand-in"
+    )
     parser.add_argument(
         "--internet", action="store_true", help="let machines and Pods reach the Internet through this host"
     )

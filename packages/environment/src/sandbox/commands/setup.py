@@ -7,7 +7,7 @@ from sandbox.console import Steps
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
 
-HELP = "install packages, build Kubernetes and the machine image, as 'up' does"
+HELP = "install packages, and build Kubernetes and the machine image, like 'up'"
 WITHOUT_ADDRESSES = True
 
 

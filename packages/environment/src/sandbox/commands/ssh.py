@@ -21,9 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs=argparse.PARSER,
         metavar="NAME",
-        help="(the end of) a server's name",
+        help="the name of a server, or the end of its name",
     )
-    parser.epilog = "COMMAND is run there instead of a shell; everything after NAME belongs to it."
+    parser.epilog = (
+        "If you add a COMMAND, it runs on the machine, and no shell opens. All words after NAME belong to it."
+    )
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:

@@ -31,28 +31,28 @@ from sandbox.testing import changes, durations, inotify, prose
 from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, layers
 from sandbox.testing.selection import files_for
 
-HELP = "run linters and tests: 'lint', 'unit', 'all', or those of a path"
+HELP = "run the linters and tests, or some of them"
 WRAPS = WITHOUT_ADDRESSES = True
 USAGE = """usage: ./dev test [unit | lint | all | PATH ... | --kubernetes VERSION] [pytest's arguments]
        ./dev test [unit] --every
        ./dev test --durations
 
-  ./dev test        linters, fast tests, tests of processes and in the shared environments, for distributions
-                    with changed files since the tests last passed
+  ./dev test        run the linters, and the tests for every change; skips tests of a distribution whose
+                    files haven't changed since these tests passed
   ./dev test --every
-                    the same for all distributions
-  ./dev test unit   linters and fast tests, without root and machines
-  ./dev test lint   only linters
-  ./dev test all    all tests, also of other Kubernetes versions, bare machines, a browser, emulated ARM, long
-                    fault matrices and all guides; with more examples
-  ./dev test PATH   a file or folder of tests, or the tests of a source: ./dev test ccm/kube
+                    run the same tests for all distributions
+  ./dev test unit   run the linters, and the tests that need neither root nor machines
+  ./dev test lint   run only the linters
+  ./dev test all    run all tests, including other versions of Kubernetes, bare machines, a browser, emulated
+                    ARM, all faults and all guides
+  ./dev test PATH   run the tests in a file or folder, or the tests of a source folder: ./dev test ccm/kube
   ./dev test --kubernetes 1.36
-                    only tests that run Kubernetes, with that version
+                    run only the tests that need Kubernetes, with this version
   ./dev test --durations
-                    times of the last run by layer, module, test and fixture
+                    show the durations of the last run by layer, module, test and fixture
 
-Other arguments go to pytest: ./dev test unit -k NAME.
-Tests without preparation: .venv/bin/pytest tests/unit/cloud -n 0"""
+All other arguments are passed to pytest: ./dev test unit -k NAME.
+To run tests without preparation, use pytest: .venv/bin/pytest tests/unit/cloud -n 0"""
 LINTERS: Sequence[tuple[str, Sequence[str]]] = (
     ("ruff check", ("ruff", "check", "--quiet")),
     ("ruff format", ("ruff", "format", "--check", "--quiet")),

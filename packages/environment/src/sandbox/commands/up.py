@@ -21,7 +21,7 @@ from sandbox.overview import overview
 from sandbox.prepare import agree, announce, prepare
 from sandbox.site import Clone, Site
 
-HELP = "create the environment with 'pulumi up'; installs everything that is missing"
+HELP = "install missing programs and create the environment with 'pulumi up'"
 CHANGES = STARTS = CLAIMS = True
 READY_SECONDS = 180
 MOST_WORKERS = 99  # as the program's workerCount; a wrong one must not get into the stack's settings
@@ -33,19 +33,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--backend",
         choices=[AUTO, MACHINES, HOLLOW],
         default=AUTO,
-        help="servers as Linux machines, or as records with hollow nodes; auto: machines if they can run",
+        help="machines: servers are Linux machines; hollow: servers are only API records, with simulated "
+        "Nodes; auto: machines if this host can run them",
     )
     parser.add_argument(
-        "--actions", choices=["instant", "realistic"], help="how long actions take; default: instant"
+        "--actions",
+        choices=["instant", "realistic"],
+        help="the duration of actions in the cloud (default: instant)",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--k3s", type=Path, metavar="FILE", help="run this k3s binary on machines instead of the stand-in"
+        "--k3s", type=Path, metavar="FILE", help="run this real k3s binary on machines, not the stand-in"
     )
     which.add_argument(
         "--kubernetes",
         metavar="VERSION",
-        help=f"set the stack's k3sVersion: {', '.join(releases.ascending())} or in short 1.36",
+        help=f"set the stack's k3sVersion: {', '.join(releases.ascending())}, or a minor version such as "
+        "1.36",
     )
     parser.add_argument(
         "--internet",
@@ -53,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let machines and Pods reach the Internet through this host, until './dev down'",
     )
     parser.add_argument(
-        "--workers", type=int, metavar="N", help=f"set the stack's workerCount, 0 to {MOST_WORKERS}"
+        "--workers", type=int, metavar="N", help=f"set the stack's workerCount, from 0 to {MOST_WORKERS}"
     )
 
 
