@@ -59,8 +59,8 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_TOKEN",
             SECRET,
             (
-                "The API token of the project, with read and write permission. It is required. If it "
-                "doesn't have 64 characters, the CCM logs a warning."
+                "The API token of the project, with read and write permission. The variable or its file is "
+                "required. If the token doesn't have 64 characters, the CCM logs a warning."
             ),
         ),
         ("HCLOUD_ENDPOINT", URL, "The base URL of the Cloud API.", "https://api.hetzner.cloud/v1"),
@@ -99,7 +99,12 @@ VARIABLES: tuple[Variable, ...] = (
                 "true for the provider `hcloud`, and false for `ccm-from-scratch`."
             ),
         ),
-        ("HCLOUD_METRICS_ADDRESS", ADDRESS, "The address of the metrics without TLS.", ":8233"),
+        (
+            "HCLOUD_METRICS_ADDRESS",
+            ADDRESS,
+            "The address on which the CCM serves metrics without TLS and authentication.",
+            ":8233",
+        ),
     ),
     *_group(
         "Nodes",
@@ -136,15 +141,15 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_SERVER_CACHE_MODE",
             one_of("all", "one", "off"),
             (
-                "With off, the CCM sends a request for each lookup of a server. The values all and one are "
-                "equivalent."
+                "With `off`, the CCM sends a request for each lookup of a server. `all` and `one` have the "
+                "same effect."
             ),
             "all",
         ),
         (
             "HCLOUD_SERVER_CACHE_MAX_AGE",
             DURATION,
-            "The maximum age of cached server data. If it isn't set, each controller has its own default.",
+            "The maximum age of cached server data. Without a value, each controller has its own default.",
         ),
     ),
     *_group(
@@ -152,13 +157,13 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "ROBOT_ENABLED",
             BOOLEAN,
-            "Support dedicated servers. You can't combine this with the route controller.",
+            "Support dedicated servers. You can't use dedicated servers together with the route controller.",
             "false",
         ),
         (
             "ROBOT_USER",
             SECRET,
-            "The user of Robot's web service. The CCM uses Robot only if user and password are set.",
+            "The user of Robot's web service. The CCM uses Robot only if you set a user and a password.",
         ),
         ("ROBOT_PASSWORD", SECRET, "The password of `ROBOT_USER`."),
         ("ROBOT_ENDPOINT", URL, "The base URL of Robot's web service.", "https://robot-ws.your-server.de"),
@@ -183,14 +188,26 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     *_group(
         "Load balancers (defaults for Services without the annotation)",
-        (_BALANCER + "ENABLED", BOOLEAN, "Run the Service controller, which manages load balancers.", "true"),
-        (_BALANCER + "LOCATION", TEXT, "The location. You can't also set the network zone."),
-        (_BALANCER + "NETWORK_ZONE", TEXT, "The network zone. You can't also set the location."),
-        (_BALANCER + "TYPE", TEXT, "The type. If it isn't set, `lb11`, which is the smallest type."),
+        (_BALANCER + "ENABLED", BOOLEAN, "Manage load balancers for Services of type LoadBalancer.", "true"),
+        (
+            _BALANCER + "LOCATION",
+            TEXT,
+            "The location of a new load balancer. You can't set both a location and a network zone.",
+        ),
+        (
+            _BALANCER + "NETWORK_ZONE",
+            TEXT,
+            "The network zone of a new load balancer. You can't set both a location and a network zone.",
+        ),
+        (
+            _BALANCER + "TYPE",
+            TEXT,
+            "The type of a load balancer. Without a value, the type is `lb11`, which is the smallest type.",
+        ),
         (
             _BALANCER + "ALGORITHM_TYPE",
             one_of("round_robin", "least_connections", any_case=True),
-            "The algorithm. If it isn't set, round_robin.",
+            "The algorithm of a load balancer. Without a value, the algorithm is `round_robin`.",
         ),
         (
             _BALANCER + "DISABLE_PRIVATE_INGRESS",
@@ -204,8 +221,8 @@ VARIABLES: tuple[Variable, ...] = (
             _BALANCER + "DISABLE_PUBLIC_NETWORK",
             BOOLEAN,
             (
-                "Disable (true) or enable (false) the public interface. If it isn't set, the CCM doesn't "
-                "change it."
+                "Disable (true) or enable (false) the public interface. Without a value, the CCM doesn't "
+                "change the interface."
             ),
         ),
         (
@@ -218,24 +235,24 @@ VARIABLES: tuple[Variable, ...] = (
             _BALANCER + "HEALTH_CHECK_INTERVAL",
             seconds_within(3, 60),
             (
-                "The time between health checks, 3s to 60s. If it isn't set or is 0, the default of "
-                "Hetzner's API."
+                "The time between health checks, 3s to 60s. Without a value or with 0, the default of "
+                "Hetzner's API applies."
             ),
         ),
         (
             _BALANCER + "HEALTH_CHECK_TIMEOUT",
             seconds_within(1, 60),
             (
-                "The timeout of a health check, 1s to 60s. If it isn't set or is 0, the default of Hetzner's "
-                "API."
+                "The timeout of a health check, 1s to 60s. Without a value or with 0, the default of "
+                "Hetzner's API applies."
             ),
         ),
         (
             _BALANCER + "HEALTH_CHECK_RETRIES",
             number_within(1, 5),
             (
-                "The number of failed health checks after which a target is unhealthy, 1 to 5. If it isn't "
-                "set or is 0, the default of Hetzner's API."
+                "The number of failed health checks after which a target is unhealthy, 1 to 5. Without a "
+                "value or with 0, the default of Hetzner's API applies."
             ),
         ),
         (
@@ -315,7 +332,10 @@ VARIABLES: tuple[Variable, ...] = (
         (
             DRY_RUN,
             BOOLEAN,
-            "`python -m ccm plan` sets this variable, so that it serves no metrics and runs on any machine.",
+            (
+                "`python -m ccm plan` sets this variable. With `true`, the CCM serves no metrics and can "
+                "run on any machine."
+            ),
             "false",
         ),
     ),

@@ -27,7 +27,7 @@ _GENERIC = _group(
     (
         "allocate-node-cidrs",
         BOOL,
-        "Whether nodes have Pod CIDRs. Without --cluster-cidr, the CCM logs a warning.",
+        "If true and --cluster-cidr isn't set, log a warning that there are no routes.",
     ),
     ("allow-untagged-cloud", BOOL, "Run even if the cloud provider has no cluster ID."),
     ("cidr-allocator-type", STRING, NO_EFFECT, "RangeAllocator"),
@@ -51,7 +51,7 @@ _GENERIC = _group(
     (
         "configure-cloud-routes",
         BOOL,
-        "Run the route controller. It also requires --cluster-cidr.",
+        "Run the route controller. The route controller also requires --cluster-cidr.",
         True,
     ),
     ("controller-start-interval", DURATION, "The time between the starts of two controllers."),
@@ -124,14 +124,17 @@ _CONTROLLERS = (
         (
             "concurrent-node-syncs",
             INT,
-            "The maximum number of nodes that are initialized at the same time. If the flag isn't set, 10.",
+            (
+                "The maximum number of nodes that are initialized at the same time. If you don't set the "
+                "flag, the CCM uses 10."
+            ),
             1,
         ),
         (
             "concurrent-node-status-updates",
             INT,
             (
-                "The maximum number of nodes that are refreshed at the same time. With 0, "
+                "The maximum number of nodes that are refreshed at the same time. 0 means "
                 "--concurrent-node-syncs."
             ),
         ),
@@ -139,8 +142,8 @@ _CONTROLLERS = (
             "node-status-update-frequency",
             DURATION,
             (
-                "The time between refreshes of all nodes. Above 500 nodes, two or three refreshes use the "
-                "same list of servers."
+                "The time between refreshes of all nodes. Above 500 nodes, two or three refreshes share one "
+                "list of servers."
             ),
             300.0,
         ),
@@ -148,8 +151,8 @@ _CONTROLLERS = (
             "refresh-node-labels",
             BOOL,
             (
-                "Update the labels for type, zone and region when a server changes. By default, they are set "
-                "once, as in upstream."
+                "Update the labels for type, zone and region when a server changes. By default, the labels "
+                "are set once, as in upstream."
             ),
         ),
     ),
@@ -174,7 +177,7 @@ _CONTROLLERS = (
             INT,
             (
                 "The number of requests in which a server must be missing before its Node is deleted. "
-                "Upstream uses 1."
+                "In upstream, the number is 1."
             ),
             2,
         ),
@@ -194,7 +197,7 @@ _CONTROLLERS = (
         (
             "mass-deletion-breaker",
             BOOL,
-            "Don't delete anything while most objects of the cloud seem to be missing.",
+            "While most objects seem to be missing in the cloud, don't delete anything.",
             True,
         ),
     ),
@@ -204,8 +207,8 @@ _CONTROLLERS = (
             "concurrent-service-syncs",
             INT,
             (
-                "The maximum number of Services that are reconciled at the same time. As many Services can "
-                "be deleted at the same time."
+                "The maximum number of Services that are reconciled at the same time. The same limit applies "
+                "separately to deletions."
             ),
             1,
         ),
