@@ -41,8 +41,8 @@ _USAGE = f"""{NAME} runs the controllers that connect a Kubernetes cluster with 
 
 Usage:
   python -m ccm [flags]
-  python -m ccm plan ...    what the CCM would change now
-  python -m ccm lint ...    check annotations in manifests, offline
+  python -m ccm plan ...    prints the changes that the CCM would make now
+  python -m ccm lint ...    checks the annotations in manifests, without a cluster
 """
 
 log = structlog.stdlib.get_logger(__name__)

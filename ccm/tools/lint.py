@@ -26,15 +26,16 @@ from ccm.hetzner.settings import environment
 from ccm.kube.objects import Service, decode_object
 from ccm.output import FAILED, MISUSED, OK, print_errors
 
-_USAGE = """Checks the annotations of Services in manifests, offline.
+_USAGE = """Checks the annotations of Services in manifests, without a cluster.
 
 Usage:
   python -m ccm lint [--for=official] FILE [FILE ...]     (- reads standard input)
 
-  --for=official   also report what the official Hetzner CCM (v1.39.0) can't read or does differently
+  --for=official   also prints the annotations that the official CCM (v1.39.0) can't read or would treat
+                   differently
 
-To check what is in a cluster: kubectl get services -A -o yaml | python -m ccm lint -
-It ends with 0 if nothing was found, with 1 if something was, with 2 if a file can't be read.
+To check the Services of a cluster: kubectl get services -A -o yaml | python -m ccm lint -
+The exit code is 0 if there are no mistakes, 1 if there are mistakes, and 2 if a file can't be read.
 """
 _FOR = "--for="
 

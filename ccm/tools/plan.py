@@ -301,21 +301,23 @@ async def _synced(context: ControllerContext) -> AsyncGenerator[None, None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-_USAGE = """Prints what the CCM would change now. Changes nothing.
+_USAGE = """Prints the changes that the CCM would make now. This command changes nothing.
 
 Usage:
-  python -m ccm plan [SUBJECT] [--settings-from=deployment/NAMESPACE/NAME] [--for=official] [manager's flags]
+  python -m ccm plan [SUBJECT] [--settings-from=deployment/NAMESPACE/NAME] [--for=official] [flags of the CCM]
 
-SUBJECT is service/NAME, service/NAMESPACE/NAME, services, node/NAME, nodes or routes; without it, all.
+SUBJECT is service/NAME, service/NAMESPACE/NAME, services, node/NAME, nodes or routes. Without SUBJECT, the
+command prints the changes of all Services, Nodes and routes.
 
-Flags and environment must be those of the running manager. --settings-from reads them from the Deployment
-(or daemonset/...) of the manager or of the official CCM, and the Secrets and ConfigMaps that it names.
-Variables of this shell and flags on the command line take precedence.
+The command needs the same flags and environment variables as the running CCM. --settings-from reads them from
+the Deployment or DaemonSet (daemonset/...) of our CCM or of the official CCM, and from its Secrets and
+ConfigMaps. Variables of this shell and flags on the command line take precedence.
 
---for=official prints what the official Hetzner CCM (v1.39.0) can't read in the Services or does differently,
-and what to change before you go back to it.
+--for=official prints which annotations of the Services the official CCM (v1.39.0) can't read or would treat
+differently. It also prints what to change before you switch back to the official CCM.
 
-Without --kubeconfig, the command uses the file in KUBECONFIG, or else the Pod's service account.
+Without --kubeconfig, the command uses the file in KUBECONFIG. If KUBECONFIG isn't set, the command uses the
+service account of the Pod.
 """
 _WHERE_SETTINGS_ARE = (
     "flags and environment must be those of the running manager: "

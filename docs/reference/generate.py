@@ -84,11 +84,12 @@ _METRICS = f"""# Metrics
 {MADE}
 
 The CCM serves its metrics on `https://…:10258/metrics`. A client needs a token of an account that may `get`
-the path `/metrics`. If `HCLOUD_METRICS_ENABLED` is set, the CCM also serves the metrics without
+the path `/metrics`. If `HCLOUD_METRICS_ENABLED` is true, the CCM also serves the metrics without
 authentication on `http://…:8233/metrics`.
 
 The metrics that begin with `ccm_` exist only in our CCM. The metrics that begin with `hcloud_api_` or
 `cloud_controller_manager_` have the names of the official CCM. All other metrics have the names of upstream.
+The table quotes the descriptions of these metrics from upstream and from the Prometheus client for Python.
 `/metrics/slis` contains `kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
 
 For alerts and a dashboard, see [What to watch](../guides/operating.md#what-to-watch). For the objectives, see
