@@ -123,7 +123,7 @@ you enabled on a port, or its certificates. There are three exceptions:
 
 - The protocol, port and path of a health check change to the values on this page.
 - The port that receives the traffic on the nodes is always the node port of the Service.
-- In a shared load balancer, the CCM resets all settings of the ports.
+- In a shared load balancer, the CCM resets each port setting without an annotation to its default.
 
 If you remove an annotation, the CCM reverts its effect. It can't do this if you used the official CCM and
 removed the annotation before our CCM started for the first time. Such a setting keeps its value.

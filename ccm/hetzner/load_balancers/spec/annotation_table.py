@@ -137,8 +137,8 @@ _WHOLE = (
     Key(
         "name",
         NAME,
-        "The name of the load balancer. The default is `a` and the Service's UID. A change renames the load "
-        "balancer.",
+        "The name of the load balancer. The default is `a` and the Service's UID. If you change the "
+        "annotation, the CCM renames the load balancer.",
         setting=Setting("name", "name"),
     ),
     Key(

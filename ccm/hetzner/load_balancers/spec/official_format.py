@@ -21,8 +21,8 @@ class OfficialFormat(Enum):
 
     UNKNOWN = "unknown key"
     UNUSED = "ignored"
-    TEXT = "unchanged"
-    DOMAIN = "unchanged, including a dot at the end"
+    TEXT = "exactly as written"
+    DOMAIN = "exactly as written, including a dot at the end"
     LOWER = "must be in lower case"
     BOOLEAN = "a boolean of Go, such as `true` or `1`"
     STAGING = "a boolean of Go; any other value is false"
