@@ -1,12 +1,11 @@
 """Speed of the emulated cloud, on one core and under load: ``./dev bench emulator [--answers N]``.
 
-It runs in a process of its own, with its state in a file. Judged is the CPU time of one answer, which is what
-one idle core gives. Requests a second of wall-clock time, which depend on the machine's load, are below the
-table.
+The emulated cloud runs in its own process and stores its state in a file. The limit applies to the CPU time
+of one response. The requests per second, which depend on the load of the machine, are below the table.
 
-Under load, 200 clients ask at the same time, 100,000 requests in all (``--clients``, ``--requests``):
-nine read for one that writes. Judged is that every answer is a success, and how much memory the second
-half takes: in the first, the log of requests fills up.
+Under load, 200 clients (``--clients``) send 100,000 requests in total (``--requests``). One of ten requests
+is a change. The limits apply to the errors, which must be 0, and to the memory that the second half of the
+requests adds. The first half fills the log of requests.
 """
 
 import argparse

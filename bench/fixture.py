@@ -1,10 +1,11 @@
 """Time until a test has its first server in the emulated cloud: ``./dev bench fixture [--runs 5]``.
 
-The emulator's wheel is built, and installed by pip with its extra ``client`` into an empty environment.
-A test asks for the fixture ``hetzner_cloud`` and makes a server by Hetzner's client. Judged are the time
-from where pytest begins to set the fixture up until the server's answer, the best of some runs, and the
-CPU that all of pytest costs more than without the fixture: the emulator's, the client's, and the imports
-of both.
+The benchmark builds the emulator's wheel, and installs it with the extra ``client`` into an empty
+environment. Then a test uses the fixture ``hetzner_cloud`` and creates a server with Hetzner's client.
+
+- Time: from the start of the fixture's setup until the response with the server. The fastest run counts.
+- CPU: the difference between a pytest run with the fixture and a pytest run without it. It contains the
+  emulator, the client, and the imports of both.
 """
 
 import argparse

@@ -1,10 +1,13 @@
 """Memory and CPU of an idle sandbox: ``./dev bench footprint [--seconds 60] [--services 10]``.
 
-Of this clone's running sandbox, which ``./dev up`` has made and which has been left alone for two minutes:
-memory and processor time of all of its processes, by program. Memory is the proportional set size, in which
-what several processes share (programs, libraries) counts once; processor time is that of --seconds, in
-percent of one core. The bounds are for a control server and two workers. Then the processor time of the load
-balancers of --services Services without endpoints, which are made for it and removed.
+Measures the running sandbox of this clone. Create it with ``./dev up``, and don't use it for two minutes.
+
+- Memory is the proportional set size of each program. Shared pages are divided among the processes.
+- CPU is the share of one core during --seconds.
+- At the end, the benchmark creates --services Services without endpoints, measures the CPU of their load
+  balancers, and deletes the Services.
+
+The limits apply to a sandbox with one control server and two workers.
 """
 
 import argparse

@@ -1,9 +1,11 @@
 """Requests of the CCM in an hour without changes: ``./dev bench idle``.
 
-1,000 nodes, 20 load balancers with 2 ports and 25 targets each, defaults everywhere, no change for an hour;
-every kubelet renews its status every five minutes. Ours: the whole CCM against the emulated cloud, with an
-API server in memory, in a process whose clock jumps to the next timer, so that the hour takes seconds; the
-hour begins after 15 minutes of the same kind.
+The cloud has 1,000 nodes, and 20 load balancers with 2 ports and 25 targets each. All settings have their
+defaults. Each kubelet updates the status of its Node every five minutes, and nothing else changes.
+
+The CCM sends its requests to the emulated cloud. The API server is simulated in memory. The clock of the
+CCM's process advances to the next timer when the CCM is idle, so the hour takes seconds. The measurement
+starts after 15 simulated minutes.
 """
 
 import argparse

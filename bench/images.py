@@ -1,12 +1,12 @@
 """Build time and size of the CCM's image for both architectures: ``./dev bench images``.
 
-Builds in this process, from a copy of the tree, with a cache of its own:
+Builds the image in this process, from a copy of the source code and with its own cache:
 
-- cold: nothing is there, so Debian's packages and Python's wheels are downloaded from where this machine gets
-  them; what the network takes is part of it;
-- after a change of one file of ``ccm``, and with nothing changed: as ``./dev deploy`` finds it.
+- from nothing: the build downloads Debian packages and Python wheels. The time includes the downloads.
+- after a change of one file of ``ccm``, and without a change: the build is like the one in ``./dev
+  deploy``.
 
-CPU is user and system time of this process and its children: times suffer from what else the machine does.
+CPU is user and system time of this process and its children. Times depend on the load of the machine.
 """
 
 import argparse

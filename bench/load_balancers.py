@@ -1,13 +1,15 @@
 """Requests of the CCM for load balancers: ``./dev bench load_balancers [--peer PATH]``.
 
-The CCM runs as a process against a real API server and the emulated cloud. Measured, by the cloud's log:
+The CCM runs as a process, with a real API server and the emulated cloud. The benchmark counts the requests
+in the cloud's log for these operations:
 
-- one Service with 2 ports and 10 nodes in a private network gets its load balancer, while actions take as
-  long as on the real cloud;
-- its Service is touched although nothing is to be changed, with a fresh and with a stale view;
-- 20 Services have load balancers and one node is added.
+- A Service with 2 ports gets its load balancer with 10 nodes in a private network. Actions are as slow as
+  at Hetzner.
+- The Service changes in a way that needs no change of the load balancer, first with a fresh cache, then
+  with an expired cache.
+- 20 Services have load balancers, and one node is added.
 
-The view of load balancers is fresh for 30 s; the comparison waits that long.
+The cache of load balancers expires after 30 s, so the benchmark waits for this time.
 """
 
 import argparse

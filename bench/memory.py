@@ -1,12 +1,13 @@
 """Memory and CPU of the CCM: ``./dev bench memory [--small 10 --large 5000] [--peer PATH]``.
 
-The CCM runs as in a Pod, ours out of its image (--from=tree without), against a real API server that holds
-initialized nodes of about 7 KiB (14 images, 5 conditions, managed fields) and the emulated cloud with one
-server for each; all controllers but routes are on, load balancers too. Once it is quiet for some seconds:
+The CCM runs like a Pod. Our CCM runs from its image, or from the source code with --from=tree. It uses a
+real API server, whose initialized Nodes have about 7 KiB each, and the emulated cloud with one server for
+each Node. All controllers except the route controller run. The benchmark measures the process when it has
+been idle for some seconds:
 
-- resident memory is read from its smaps_rollup, and beside it the part that no file backs (Anonymous);
-- CPU is user and system time from the start of the process. To take in nodes and servers costs what the large
-  cluster needs more than the small one: the rest is the start of the program, which is shown too.
+- Memory is the resident memory in smaps_rollup. The table also shows the anonymous memory.
+- CPU is user and system time since the start of the process. The CPU to load nodes and servers is the
+  difference between the large and the small cluster. The table also shows the CPU of the start.
 """
 
 import argparse

@@ -1,19 +1,20 @@
 """Small changes to the CCM's code that no test detects: ``./dev bench mutants [MODULE …]``.
 
-mutmut changes one thing at a time (an operator, a number, a text, an argument) in a copy of the tree in a
-temporary folder and runs the tests that judge the module, which ``bench/mutation/judges.py`` names. Without
-MODULE it goes over all of that table. A MODULE is a path, or the end of one: ``kube/lease.py``, ``lease``.
+mutmut changes one operator, number, string or argument at a time in a copy of the source code, and runs the
+tests of the module. ``bench/mutation/judges.py`` lists the modules and their tests. Without MODULE, all of
+these modules run. A MODULE is a path, or the end of a path: ``kube/lease.py``, ``lease``.
 
-- killed: a test failed; timeouts: a test took many times as long, which is noticed, too;
-- survived: no test noticed. Each is shown below the table, as file:line and the change;
-- left out, because no test should notice: a sentence for people is spelled otherwise (texts of several words;
-  mutmut leaves those with values in them alone anyhow), or ``bench/mutation/equivalent.toml`` says why.
+- killed: a test failed. timeouts: a test took many times as long.
+- survived: no test failed. The change is listed below the table with its file and line.
+- left out: the change only affects the spelling of a message, or ``bench/mutation/equivalent.toml`` lists
+  it.
 
-The cache keeps what came of a module as long as no Python file of the tree changes. So a run that was
-interrupted goes on where it was; ``--again`` measures all of it.
+The result of a module is cached until a Python file changes. After an interruption, the next run continues.
+``--again`` measures all modules again.
 
-Calls of the logger are not changed. Hypothesis makes few examples, always the same. Two processes, with low
-priority; nothing but Python runs: no machine, no cluster. Ended by Ctrl-C or SIGTERM it removes its folder.
+mutmut doesn't change log calls. Hypothesis uses few examples, and the same examples in each run. Two
+processes run with low priority, and they use no machines and no cluster. After Ctrl-C or SIGTERM, the copy
+is deleted.
 """
 
 import os

@@ -1,12 +1,12 @@
 """Time, requests and CPU of the CCM for 1,000 new Nodes: ``./dev bench nodes [--nodes 1000] [--peer PATH]``.
 
-All nodes have registered, as kubelets do, at a real API server, and wait with the taint of an external cloud;
-Kubernetes' own controllers have done what they do with new nodes. Then the CCM starts as a process; the time
-runs from its start until the last node has its provider ID, addresses and labels, and no taint. Calls are
-those of the emulated cloud's log. Load balancers and routes are off. Everything shares this machine's cores:
-API server, etcd, cloud and the CCM. So calls and the CPU of the CCM are judged, the latter from 1,000 nodes
-on: that of its start is in it. The time is that of all, and only means something on a machine with nothing
-else to do.
+The Nodes register at a real API server, and wait with the taint for an external cloud provider. Then the
+CCM starts as a process. The time ends when the last Node has its provider ID, addresses and labels, and no
+taint. Load balancers and routes are disabled.
+
+The limits apply to the requests in the cloud's log and to the CPU of the CCM, which includes its start. The
+CPU has a limit only for 1,000 nodes and more. The time has no limit, because API server, etcd, cloud and
+CCM share the cores of this machine. It is only meaningful on an idle machine.
 """
 
 import argparse

@@ -1,10 +1,14 @@
 """Requests of the CCM for ten new routes: ``./dev bench routes [--peer PATH]``.
 
-Ten nodes are initialized by a CCM without routes; then it is started again with routes, while actions take
-as long as on the real cloud and lock the network. By the cloud's log: calls about the network (those of the
-CCM's start, which looks it up by name, and the list of servers are not counted), polls for actions, and
-conflicts, which are answers ``locked`` or ``conflict``. Then ten more nodes join at once while the CCM runs,
-as an autoscaler does it.
+A CCM without the route controller initializes ten nodes. Then the CCM starts again with the route
+controller. Actions are as slow as at Hetzner, and lock the network. The benchmark counts the following in
+the cloud's log:
+
+- requests for the network, except the lookup of the network at the start
+- polls of actions
+- conflicts: responses with the error ``locked`` or ``conflict``
+
+Then ten more nodes join at the same time while the CCM runs, as with an autoscaler.
 """
 
 import argparse

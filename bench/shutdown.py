@@ -1,9 +1,14 @@
 """Requests of the CCM in an hour in which one server is off: ``./dev bench shutdown``.
 
-500 nodes in a project of 500 servers, no load balancers, defaults everywhere. One server is powered off; 50 s
-later Kubernetes calls its node not ready; from then on counts how long the node lacks its shutdown taint. At
-the end it is powered on: from when its node is ready counts how long it keeps the taint. The hour's calls are
-all calls, those of the regular refresh of all nodes included. ``./dev bench idle`` says how the hour passes.
+The cluster has 500 nodes, the project has 500 servers, and there are no load balancers. All settings have
+their defaults. One server is powered off, and after 50 s, Kubernetes marks its Node as not ready. The table
+shows these figures:
+
+- the time from then until the Node has its shutdown taint
+- the time until the taint is removed, after the server is powered on and the Node is ready
+- all requests of the hour, including the regular refresh of all nodes
+
+``./dev bench idle --help`` explains how the hour is simulated.
 """
 
 import argparse

@@ -1,9 +1,11 @@
 """Programs that the first ``./dev up`` compiles: ``./dev bench toolchain [--into FOLDER] [NAME ...]``.
 
-Builds the programs with an empty cache of Go, in the order of the names, each beside what those before it
-left in that cache. CPU is user and system time of all processes of a build; it depends on the processor, the
-number of packages does not. --into keeps the programs and the cache; what is built there already is not
-built again.
+Builds the programs in the order of their names. The Go cache is empty at first, and later programs use the
+packages that earlier programs compiled. CPU is user and system time of all processes of a build, and
+depends on the processor. The number of packages doesn't depend on the processor.
+
+--into keeps the programs and the cache in a folder. Programs that are already in the folder aren't built
+again.
 """
 
 import argparse

@@ -1,10 +1,15 @@
 """Times of a cluster's operations, each measured once: ``./dev bench cluster [PART ...]``.
 
-Three control servers behind a load balancer and three workers in two pools, in a clone of its own in a
-temporary folder, beside whatever runs here. Its parts, in their order: ``up``; ``again`` without a change;
-``lost``, the control server with the cloud-controller-manager's lease loses its power; ``replaced``, every
-worker is replaced while clients ask a Service; ``upgrade`` of Kubernetes by a minor version, the smallest
-step that the sandbox has; ``restore`` of all control servers from a snapshot; ``destroy`` of it all.
+Creates three control servers behind a load balancer, and three workers in two pools, in its own clone in a
+temporary folder. The parts run in this order:
+
+- ``up`` creates the cluster.
+- ``again`` runs ``up`` without a change.
+- ``lost`` powers off the control server whose CCM holds the lease.
+- ``replaced`` replaces every worker while clients send requests to a Service.
+- ``upgrade`` upgrades Kubernetes by a minor version.
+- ``restore`` restores all control servers from a snapshot.
+- ``destroy`` deletes everything.
 """
 
 from __future__ import annotations

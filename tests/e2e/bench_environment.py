@@ -1,7 +1,7 @@
 """Times of the development environment, each measured once: ``./dev bench environment``.
 
-Works in a clone of its own in a temporary folder, beside whatever runs here. ``./dev load`` brings an image
-of random bytes to all machines, so that nothing of it is there already; its figure is the median of three.
+Creates the environment in its own clone in a temporary folder. ``./dev load`` copies an image of random
+bytes to all machines, so that no part of the image exists there. Its figure is the median of three runs.
 """
 
 from __future__ import annotations
