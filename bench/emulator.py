@@ -84,11 +84,18 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--answers", type=int, default=20_000, help="of each row (default: 20000)")
     parser.add_argument(
-        "--clients", type=int, default=200, help="at the same time, under load (default: 200)"
+        "--answers", type=int, default=20_000, help="the number of responses for each row (default: 20000)"
     )
-    parser.add_argument("--requests", type=int, default=100_000, help="of all clients (default: 100000)")
+    parser.add_argument(
+        "--clients", type=int, default=200, help="the number of clients under load (default: 200)"
+    )
+    parser.add_argument(
+        "--requests",
+        type=int,
+        default=100_000,
+        help="the number of requests of all clients (default: 100000)",
+    )
 
 
 if __name__ == "__main__":

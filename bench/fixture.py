@@ -101,7 +101,7 @@ def rows(runs: int) -> list[Row]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runs", type=int, default=5, help="how often (default: 5)")
+    parser.add_argument("--runs", type=int, default=5, help="the number of runs (default: 5)")
 
 
 if __name__ == "__main__":

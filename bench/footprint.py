@@ -175,14 +175,14 @@ def kubectl(*words: str, text: str = "") -> None:
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--seconds", type=float, default=60, metavar="N", help="how long to watch (default: 60)"
+        "--seconds", type=float, default=60, metavar="N", help="the duration of the measurement (default: 60)"
     )
     parser.add_argument(
         "--services",
         type=int,
         default=10,
         metavar="N",
-        help="Services without endpoints (default: 10; 0: none)",
+        help="the number of Services without endpoints (default: 10; 0 omits this part)",
     )
 
 

@@ -191,9 +191,13 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--small", type=int, default=SMALL, help=f"nodes of the small cluster ({SMALL})")
+    parser.add_argument(
+        "--small", type=int, default=SMALL, help=f"the nodes of the small cluster (default: {SMALL})"
+    )
     origin(parser)
-    parser.add_argument("--large", type=int, default=LARGE, help=f"nodes of the large cluster ({LARGE})")
+    parser.add_argument(
+        "--large", type=int, default=LARGE, help=f"the nodes of the large cluster (default: {LARGE})"
+    )
 
 
 if __name__ == "__main__":

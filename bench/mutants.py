@@ -86,8 +86,13 @@ def row_of(module: str, mutants: Sequence[Mutant], reasons: Reasons) -> Row:
 def main(words: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 the bound holds, 1 not, 2 misused."""
     parser = command_line(__doc__)
-    parser.add_argument("module", nargs="*", metavar="MODULE", help="a path, or its end (default: all)")
-    parser.add_argument("--again", action="store_true", help="measure again what the cache has")
+    parser.add_argument(
+        "module",
+        nargs="*",
+        metavar="MODULE",
+        help="the path of a module, or the end of its path (default: all modules)",
+    )
+    parser.add_argument("--again", action="store_true", help="measure all modules again, without the cache")
     arguments = parser.parse_args(words)
 
     def compare() -> bool:

@@ -76,7 +76,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--nodes", type=int, default=NODES, help="how many (default 1000)")
+    parser.add_argument("--nodes", type=int, default=NODES, help="the number of Nodes (default: 1000)")
 
 
 if __name__ == "__main__":

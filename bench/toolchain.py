@@ -51,9 +51,13 @@ def table(found: dict[str, tuple[float, int]]) -> str:
 
 def options() -> argparse.ArgumentParser:
     parser = command_line(__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"in this order: {', '.join(BUILT)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"the programs, in this order: {', '.join(BUILT)}"
+    )
     parser.add_argument("--record", action="store_true", help=f"write the figures to {RECORDED.name}")
-    parser.add_argument("--into", type=Path, metavar="FOLDER", help="keep programs and cache here")
+    parser.add_argument(
+        "--into", type=Path, metavar="FOLDER", help="keep the programs and the cache in this folder"
+    )
     return parser
 
 

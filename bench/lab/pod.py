@@ -113,7 +113,7 @@ def origin(parser: argparse.ArgumentParser) -> None:
         dest="origin",
         choices=("image", "tree"),
         default="image" if can else "tree",
-        help="run ours out of its image, which needs root, or out of this tree (%(default)s)",
+        help="run our CCM from its image, which needs root, or from the source code (default: %(default)s)",
     )
 
 

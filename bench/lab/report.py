@@ -97,7 +97,7 @@ def main(
     parser = command_line(description)
     if peer:
         parser.add_argument(
-            "--peer", metavar="PATH", help="also run this official binary and show its figures"
+            "--peer", metavar="PATH", help="also run this binary of the official CCM and show its figures"
         )
     options(parser)
     arguments = parser.parse_args()

@@ -243,7 +243,9 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
 
 def options(parser: argparse.ArgumentParser) -> Any:
     # choices of "*" would have to hold its default, too
-    parser.add_argument("parts", nargs="*", metavar="PART", type=part, help=f"of {', '.join(PARTS)}")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", type=part, help=f"the parts: {', '.join(PARTS)} (default: all)"
+    )
 
 
 def part(text: str) -> str:

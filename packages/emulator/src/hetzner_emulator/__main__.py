@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--state-dir",
         type=Path,
         metavar="DIR",
-        help="keep objects and the token in this folder; default: in memory, until the process ends",
+        help="keep objects and the token in this folder (default: in memory, until the process ends)",
     )
     try:
         return standalone.run(parser.parse_args(argv), lambda text: print(text, flush=True))
