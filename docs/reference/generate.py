@@ -100,7 +100,7 @@ token](../guides/operating.md#scraping-with-a-token).
 _ANNOTATIONS = f"""# Annotations of Services
 {MADE}
 
-All keys begin with `{PREFIX}`. They are the keys of the official CCM, except those that are marked *ours*.
+All keys begin with `{PREFIX}`. The keys that aren't marked *ours* are the keys of the official CCM.
 
 - Values are strings, so `true` and numbers need quotes in YAML.
 - Upper and lower case are equivalent in keywords such as `true` and `tcp`.
@@ -125,8 +125,9 @@ you enabled on a port, or its certificates. There are three exceptions:
 - The port that receives the traffic on the nodes is always the node port of the Service.
 - In a shared load balancer, the CCM resets each port setting without an annotation to its default.
 
-If you remove an annotation, the CCM reverts its effect. It can't do this if you used the official CCM and
-removed the annotation before our CCM started for the first time. Such a setting keeps its value.
+If you remove an annotation, the CCM reverts its effect. There is one exception: you used
+the official CCM, and you removed the annotation before our CCM started for the first time. In this case, the
+setting keeps its value.
 
 The keys and values of all annotations with this prefix may have at most 32768 characters together. If they
 are longer, the CCM ignores all annotations with this prefix.
@@ -141,8 +142,9 @@ that the CCM would make.
 _ANNOTATIONS_OF_PORTS = """
 ## The ports
 
-These annotations apply to all ports of a Service. To change a setting of one port, put `port.NUMBER.` before
-the key, for example `port.443.protocol: https`. The key of a single port takes precedence.
+The annotations in this table apply to all ports of a Service. To change a setting of one port, put
+`port.NUMBER.` before the key, for example `port.443.protocol: https`. The key of a single port takes
+precedence.
 
 If you set no key of a health check, the health check has the defaults of Hetzner's API. With
 `externalTrafficPolicy: Local`, the CCM instead configures an HTTP check of `/healthz` on the Service's health
@@ -183,10 +185,10 @@ _HTTP_ROWS = {
     "(`10.0.0.0/8`), separated with commas. Each can have a port. A name includes its subdomains. A name "
     "with a leading dot includes only its subdomains. `*` means all destinations. Loopback addresses never "
     "use a proxy.",
-    "`SSL_CERT_FILE`": "A file with certificate authorities. It replaces the file of the system.",
-    "`SSL_CERT_DIR`": "Folders with certificate authorities, separated with `:`. They replace the folders of "
-    "the system. The CCM reads all their files, for example those of a mounted ConfigMap.",
-    "`REQUESTS_CA_BUNDLE`": "A file or folder with certificate authorities. It replaces the file and the "
+    "`SSL_CERT_FILE`": "A file with certificate authorities, which replaces the file of the system.",
+    "`SSL_CERT_DIR`": "Folders with certificate authorities, separated with `:`, which replace the folders "
+    "of the system. The CCM reads all files in these folders, for example those of a mounted ConfigMap.",
+    "`REQUESTS_CA_BUNDLE`": "A file or folder with certificate authorities, which replaces the file and the "
     "folders of the system.",
 }
 

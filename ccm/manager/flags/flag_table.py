@@ -327,7 +327,7 @@ _SERVING = (
 _MISC = (
     *_group(
         "Misc",
-        ("master", STRING, "The URL of the API server. It takes precedence over the kubeconfig."),
+        ("master", STRING, "The URL of the API server. This flag takes precedence over the kubeconfig."),
         (
             "kubeconfig",
             STRING,

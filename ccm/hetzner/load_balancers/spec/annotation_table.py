@@ -196,8 +196,8 @@ _WHOLE = (
     Key(
         "use-private-ip",
         BOOLEAN,
-        "With `true`, the load balancer sends traffic to the private addresses of servers. This requires "
-        "`HCLOUD_NETWORK`. If you change the value, the CCM updates one target at a time.",
+        "With `true`, the load balancer sends traffic to the private addresses of servers. The annotation "
+        "requires `HCLOUD_NETWORK`. If you change the value, the CCM updates one target at a time.",
         default="false",
         variable="USE_PRIVATE_IP",
     ),
@@ -346,8 +346,8 @@ _PORT = (
     Key(
         "http-redirect-http",
         BOOLEAN,
-        "With `true`, port 80 redirects to this port. This requires the protocol `https`, and port 80 must "
-        "not be in use.",
+        "With `true`, port 80 redirects to this port. The port must have the protocol `https`, and no other "
+        "port may use port 80.",
         default="false",
         field="http.redirect_http",
     ),
@@ -397,7 +397,7 @@ _PORT = (
     Key(
         "health-check-timeout",
         seconds(1, 60),
-        "The timeout of a health check. It can't be longer than the interval.",
+        "The timeout of a health check. The timeout can't be longer than the interval.",
         default="10",
         variable="HEALTH_CHECK_TIMEOUT",
         field="health_check.timeout",
