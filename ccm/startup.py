@@ -1,6 +1,6 @@
 """What is done differently while the program starts, so that it takes less time and memory.
 
-docs/reference/benchmarks.md has what each step gives.
+docs/reference/benchmarks.md has the memory and CPU that this saves.
 """
 
 from __future__ import annotations
