@@ -258,7 +258,11 @@ def test_what_goes_with_the_server_blocks_nothing():
             {"matchExpressions": [{"key": "a", "operator": "Exists"}]},
             "the PodDisruptionBudget",
         ),
-        (pod("x"), {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, "the PodDisruptionBudget"),
+        (
+            pod("x"),
+            {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]},
+            "the PodDisruptionBudget",
+        ),
         (
             pod("x", labels={"a": "1"}),
             {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]},

@@ -96,7 +96,9 @@ def test_a_hollow_cluster_keeps_its_version(site):
     assert begin_hollow(site) == OLDEST == version(site, HOLLOW, None)
     say(site)
     assert begin_hollow(site) == OLDEST
-    with pytest.raises(SandboxError, match=f"{releases.default()}: the hollow cluster of this clone runs {OLDEST}"):
+    with pytest.raises(
+        SandboxError, match=f"{releases.default()}: the hollow cluster of this clone runs {OLDEST}"
+    ):
         version(site, HOLLOW, None)
     assert version(site, MACHINES, None) == releases.default()
     (site.state / "control-plane/version").unlink()

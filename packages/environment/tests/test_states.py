@@ -255,7 +255,9 @@ def test_unreadable_secrets_are_kept(clone):
     salt, secret = salt_line("another"), sealed("another", b"x")
     text = f"encryptionsalt: {salt}\nconfig:\n  hcloud:token:\n    secure: {secret}\n"
     path.write_text(text)
-    with pytest.raises(SandboxError, match=r"Pulumi\.local\.yaml: the secrets in this file .* delete the file"):
+    with pytest.raises(
+        SandboxError, match=r"Pulumi\.local\.yaml: the secrets in this file .* delete the file"
+    ):
         stack_settings.ensure(clone, "local")
     assert path.read_text() == text
 

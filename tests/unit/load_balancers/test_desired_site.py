@@ -231,7 +231,11 @@ class TestOnPrimaryIps:
         ("ip", "more", "why"),
         [
             (None, {}, "isn't the ID or name"),
-            (replace(FOUR, type="ipv6"), {}, f"is an ipv6 address: use the annotation {PREFIX}public-net-ipv6"),
+            (
+                replace(FOUR, type="ipv6"),
+                {},
+                f"is an ipv6 address: use the annotation {PREFIX}public-net-ipv6",
+            ),
             (replace(FOUR, assignee_id=9), {}, "is already assigned"),
             (replace(FOUR, blocked=True), {}, "is blocked"),
             (FOUR, {"location": "fsn1"}, f"is in hel1, but {PREFIX}location is 'fsn1'"),

@@ -36,12 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port",
         type=int,
-        help=("TCP port on 127.0.0.1; default: the clone's port, or a free port outside of a clone"),
+        help="the port on 127.0.0.1 (default: the port of the clone, or a free port)",
     )
     parser.add_argument(
         "--token",
-        help="an API token in addition to the generated token. It needs 64 characters for Terraform and "
-        "Pulumi. "
+        help="an API token in addition to the generated token. Terraform and Pulumi need 64 characters. "
         "Other users of this host can see it in the list of processes",
     )
     parser.add_argument(
