@@ -3,7 +3,6 @@
 import asyncio
 import os
 import secrets
-import subprocess
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -33,6 +32,7 @@ SERVER = (
     f"server --disable-cloud-controller --cluster-cidr 10.244.0.0/16 {NODE} "
     "--disable=traefik,servicelb,local-storage,metrics-server --disable-network-policy"
 )
+MACHINES = (1, 2, 3)
 
 
 class CommandFailedError(Exception):
@@ -40,24 +40,17 @@ class CommandFailedError(Exception):
 
 
 class Lab:
-    """Machines 1, 2, 3, …, with addresses 10.0.0.2, 10.0.0.3, 10.0.0.4, …."""
+    """Machines 1, 2 and 3, with addresses 10.0.0.2, 10.0.0.3 and 10.0.0.4."""
 
     def __init__(
-        self,
-        site: str,
-        state: Path,
-        public_range: IPv4Network,
-        image: MachineImage,
-        version: str,
-        *,
-        machines: int = 3,
+        self, site: str, state: Path, public_range: IPv4Network, image: MachineImage, version: str
     ) -> None:
         self.install = f"{INSTALL} INSTALL_K3S_VERSION={releases.k3s_name(version)}"
         self.range = public_range
         self._ipv6 = ipv6.of_site(site)
         self.key = asyncssh.generate_private_key("ssh-ed25519")
         self.backend = MachinesBackend(site, state, public_range, image)
-        self.specs = {number: self._spec(number) for number in range(1, machines + 1)}
+        self.specs = {number: self._spec(number) for number in MACHINES}
         self._runner = web.AppRunner(self._application(), access_log=None)
 
     def _spec(self, number: int) -> MachineSpec:
@@ -147,29 +140,17 @@ class Lab:
                 except CommandFailedError:
                     await asyncio.sleep(0.1)
 
-    async def install_member(self, number: int, *flags: str) -> str:
-        """Install a server of several; all have the same token, for agents, too."""
-        own = f"--node-ip 10.0.0.{1 + number} --advertise-address 10.0.0.{1 + number} --secrets-encryption"
-        variables = f"INSTALL_K3S_EXEC='{SERVER}' K3S_TOKEN=the-servers"
-        return await self.run(
-            number, f"{self.install} {variables} sh -s - {own} {' '.join(flags)}", seconds=180
-        )
-
-    async def install_server(self, agent_token: str, *flags: str, also: str = "") -> str:
-        """Install a server, with further flags and, after a comma, a further address for ``--node-ip``."""
+    async def install_server(self, agent_token: str) -> str:
         own = (
-            f"--node-ip 10.0.0.2{also} --node-external-ip {self.specs[1].public_ipv4} "
+            f"--node-ip 10.0.0.2 --node-external-ip {self.specs[1].public_ipv4} "
             f"--advertise-address 10.0.0.2 --tls-san {self.specs[1].public_ipv4} --secrets-encryption"
         )
         variables = f"K3S_TOKEN=the-servers K3S_AGENT_TOKEN={agent_token}"
-        words = f"{own} {' '.join(flags)}"
-        return await self.run(1, f"{self.install} INSTALL_K3S_EXEC='{SERVER}' {variables} sh -s - {words}")
+        return await self.run(1, f"{self.install} INSTALL_K3S_EXEC='{SERVER}' {variables} sh -s - {own}")
 
-    async def install_agent(
-        self, number: int, token: str, *flags: str, starting: str = "", also: str = ""
-    ) -> str:
+    async def install_agent(self, number: int, token: str, *flags: str, starting: str = "") -> str:
         """Install an agent; the installer starts it and waits until it has joined, unless a command does."""
-        address = f"--node-ip 10.0.0.{1 + number}{also} --node-external-ip {self.specs[number].public_ipv4}"
+        address = f"--node-ip 10.0.0.{1 + number} --node-external-ip {self.specs[number].public_ipv4}"
         own = f"{address} {NODE} {' '.join(flags)}"
         variables = f"K3S_URL=https://10.0.0.2:6443 K3S_TOKEN={token} INSTALL_K3S_SKIP_START={bool(starting)}"
         return await self.run(
@@ -183,21 +164,8 @@ class Lab:
         return await self.until(1, f"k3s kubectl wait --for=condition=Ready {nodes} --timeout=1s")
 
 
-def archive_of(folder: Path, name: str, program: Path) -> bytes:
-    """A container image, as `docker save` would write it."""
-    from sandbox.kubernetes.archive import ContainerImage, write_archive
-
-    write_archive(ContainerImage(name, {"/program": program}, ["/program"]), folder / "image.tar")
-    return (folder / "image.tar").read_bytes()
-
-
-def kubectl(program: Path, kubeconfig: Path, *words: str) -> str:
-    command = [program, f"--kubeconfig={kubeconfig}", *words]
-    return subprocess.check_output(command, text=True, timeout=60)
-
-
 @asynccontextmanager
-async def started_lab(cache: Path, version: str, state: Path, *, machines: int = 3) -> AsyncIterator[Lab]:
+async def started_lab(cache: Path, version: str, state: Path) -> AsyncIterator[Lab]:
     """A lab whose machines have booted; nothing of it is left afterwards. Skips where no machine can run."""
     if reason := available(state):
         pytest.skip(reason)
@@ -206,7 +174,7 @@ async def started_lab(cache: Path, version: str, state: Path, *, machines: int =
         missing("the machine image is not built: ./dev setup builds it", for_machines=True)
     site = secrets.token_hex(3)
     with claimed_range() as public_range:
-        running = Lab(site, state, public_range, found, version, machines=machines)
+        running = Lab(site, state, public_range, found, version)
         try:
             await running.start()
             yield running

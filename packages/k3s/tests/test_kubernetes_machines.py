@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-import subprocess
 import time
 
 import pytest
 import pytest_asyncio
-from machines_lab import CommandFailedError, archive_of, kubectl, started_lab
+from machines_lab import CommandFailedError, started_lab
 
 pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
@@ -100,48 +99,6 @@ async def test_pods_of_different_nodes_use_the_clouds_routes(lab):
     await lab.run(2, outside)
 
 
-async def test_the_kubeconfig_works_from_outside_with_verified_tls(lab, kubernetes, tmp_path):
-    text = await lab.run(1, "cat /etc/rancher/k3s/k3s.yaml")
-    address = lab.specs[1].public_ipv4
-    (tmp_path / "kubeconfig").write_text(text.replace("127.0.0.1", address))
-    found = await asyncio.to_thread(
-        kubectl, kubernetes.bin / "kubectl", tmp_path / "kubeconfig", "get", "nodes"
-    )
-    assert "m2" in found
-    logs = await asyncio.to_thread(
-        kubectl, kubernetes.bin / "kubectl", tmp_path / "kubeconfig", "logs", "ds/web", "--tail=1"
-    )
-    assert logs.endswith("Starting up on port 80\n")
-
-
-async def test_an_image_is_imported_from_standard_input(lab, machine_programs, tmp_path):
-    archive = archive_of(tmp_path, "docker.io/library/own:1", machine_programs.bin / "pause")
-    await lab.run(2, "k3s ctr images import -", stdin=archive)
-    assert "docker.io/library/own:1" in await lab.run(2, "k3s ctr images ls -q")
-
-
-NODE_PORT = """
-apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, nodePort: 30080}]}
-"""
-
-
-async def test_a_node_port_answers_on_every_address(lab):
-    await lab.run(1, "k3s kubectl apply -f -", stdin=NODE_PORT.encode())
-    for number in (1, 2, 3):
-        asking = 1 + number % 3
-        await lab.until(
-            asking, f"curl -s -m 2 http://10.0.0.{1 + number}:30080/ | grep Hostname:", seconds=60
-        )
-        public = f"http://{lab.specs[number].public_ipv4}:30080/"
-        answer = await asyncio.to_thread(
-            subprocess.check_output, ["curl", "-s", "-m", "5", public], text=True
-        )
-        assert answer.startswith("Hostname: web-")
-
-
 async def test_pods_reach_the_api_server_at_the_advertised_address(lab):
     endpoints = await lab.run(
         1, "k3s kubectl get endpointslices kubernetes -o jsonpath={.endpoints[*].addresses}"
@@ -149,21 +106,6 @@ async def test_pods_reach_the_api_server_at_the_advertised_address(lab):
     assert endpoints == '["10.0.0.2"]'
     ask = "nsenter -t $(pgrep -x whoami) -n curl -sk -m 5 https://10.43.0.1/version"
     assert "Unauthorized" in await lab.run(2, ask)
-
-
-async def test_dns_knows_services_and_the_names_of_nodes(lab):
-    taint = "node.cloudprovider.kubernetes.io/uninitialized"
-    await lab.run(1, f"k3s kubectl taint nodes --all {taint}-")
-    await lab.run(1, "k3s kubectl -n kube-system rollout status deployment/coredns --timeout=60s")
-    # Without a cloud's routes only the node on which it runs reaches it.
-    find = "k3s kubectl -n kube-system get pod -l k8s-app=kube-dns -o jsonpath={.items[0].spec.nodeName}"
-    number = int((await lab.run(1, find)).removeprefix("m"))
-    ask = "getent -s dns hosts"
-    resolver = "echo nameserver 10.43.0.10 > /tmp/resolv; mount --bind /tmp/resolv /etc/resolv.conf"
-    for name, address in (("m3", "10.0.0.4"), ("kubernetes.default.svc.cluster.local", "10.43.0.1")):
-        command = f"unshare -m sh -c '{resolver}; {ask} {name}'"
-        # a kubelet brings a changed ConfigMap to Pods within 90 s, and CoreDNS looks every 15 s
-        assert address in await lab.until(number, command, seconds=240)
 
 
 async def test_secrets_are_encrypted_at_rest(lab):
@@ -225,67 +167,6 @@ async def test_agents_join_a_recreated_server(lab):
     await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
     for address in (await pods(lab)).values():
         assert "Hostname: web-" in await lab.run(1, f"curl -s -m 3 http://{address}/")
-
-
-async def test_a_dual_stack_cluster(lab):
-    for number, uninstall in ((1, "k3s-uninstall.sh"), (3, "k3s-agent-uninstall.sh")):
-        await lab.run(number, f"! command -v {uninstall} || {uninstall}")
-    await lab.install_server(
-        "third",
-        "--cluster-cidr=fd42::/48",
-        "--service-cidr=10.43.0.0/16,fd43::/112",
-        also=f",{lab.ipv6(1)[1]}",
-    )
-    # with addresses of one family k3s does not start
-    await lab.install_agent(2, "third", starting="systemctl restart --no-block k3s-agent")
-    await lab.until(2, "journalctl -u k3s-agent -o cat | grep 'node-ip: .10.0.0.3., must share the same IP'")
-    await asyncio.gather(
-        *(lab.install_agent(number, "third", also=f",{lab.ipv6(number)[1]}") for number in (2, 3))
-    )
-    await lab.ready()
-    await route(lab)
-    for number in (1, 2, 3):
-        node = (await nodes(lab))[f"m{number}"]
-        own = (f"10.0.0.{1 + number}", str(lab.ipv6(number)[1]))
-        assert node["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"] == ",".join(own)
-        four, six = node["spec"]["podCIDRs"]
-        assert four.startswith("10.244.")
-        assert six.startswith("fd42:")
-    await lab.run(1, "k3s kubectl taint nodes --all node.cloudprovider.kubernetes.io/uninitialized-")
-    await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
-    await lab.run(1, "k3s kubectl apply -f -", stdin=BOTH.encode())
-    await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
-    listed = json.loads(await lab.run(1, "k3s kubectl get pods -l app=web -o json"))["items"]
-    pods = {pod["spec"]["nodeName"]: pod["status"]["podIPs"][1]["ip"] for pod in listed}
-    ask = "nsenter -t $(pgrep -x whoami) -n curl -s -m 5"
-    assert f"RemoteAddr: [{pods['m2']}]" in await lab.run(2, f"{ask} 'http://[{pods['m2']}]/'")
-    with pytest.raises(CommandFailedError):  # Hetzner routes no IPv6 between nodes
-        await lab.run(2, f"{ask} 'http://[{pods['m3']}]/'")
-    service = await lab.run(1, "k3s kubectl get service both -o jsonpath={.spec.clusterIPs[1]}")
-    assert "Hostname: web-" in await lab.until(2, f"{ask} 'http://[{service}]/'")
-    public = ["curl", "-s", "-m", "5", f"http://[{lab.ipv6(3)[1]}]:30081/"]
-    assert "Hostname: web-" in await asyncio.to_thread(subprocess.check_output, public, text=True)
-    await lab.run(1, "k3s kubectl -n kube-system rollout status deployment/coredns --timeout=60s")
-    resolver = "echo nameserver 10.43.0.10 > /tmp/resolv; mount --bind /tmp/resolv /etc/resolv.conf"
-    name = "both.default.svc.cluster.local"
-    found = await lab.until(2, f"unshare -m sh -c '{resolver}; getent -s dns ahosts {name}'")
-    assert service in found
-    dns = "k3s kubectl -n kube-system get service kube-dns -o jsonpath={.spec.clusterIPs[1]}"
-    assert await lab.run(1, dns) == "fd43::a"
-
-
-BOTH = """
-apiVersion: v1
-kind: Service
-metadata: {name: both}
-spec:
-  type: NodePort
-  ipFamilyPolicy: RequireDualStack
-  internalTrafficPolicy: Local
-  externalTrafficPolicy: Local
-  selector: {app: web}
-  ports: [{port: 80, nodePort: 30081}]
-"""
 
 
 async def test_uninstalling(lab):
