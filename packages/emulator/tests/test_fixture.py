@@ -87,7 +87,7 @@ def test_errors_name_the_cause(installed, tmp_path):
         "        hetzner_cloud.settings(actions='fast')\n"
         "    hetzner_cloud.faults.add(path='/serverz', code='locked')\n"
         "    hetzner_cloud.client().servers.get_all()\n"
-        "    with pytest.raises(CloudError, match='never struck .*/serverz'):\n"
+        "    with pytest.raises(CloudError, match='never applied .*/serverz'):\n"
         "        hetzner_cloud.faults.expect_struck()\n"
         "    with pytest.raises(CloudError, match='not found'):\n"
         "        hetzner_cloud.admin('GET', '/nowhere')\n"

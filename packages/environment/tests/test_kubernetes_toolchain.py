@@ -289,7 +289,7 @@ def test_a_container_image_has_its_files_and_the_same_bytes_each_time(tmp_path):
 @pytest.mark.slow
 def test_without_root_the_image_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_image.os, "geteuid", lambda: 1000)
-    with pytest.raises(MissingRequirement, match="needs root"):
+    with pytest.raises(MissingRequirement, match="requires root"):
         machine_image.ensure(tmp_path, Toolchain(tmp_path), quiet)
 
 

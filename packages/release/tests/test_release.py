@@ -283,5 +283,5 @@ def test_what_was_not_committed_is_no_release_and_never_signed(
     finally:
         (other_clone / "new.py").unlink()
     assert code == 1
-    assert "uncommitted changes: new.py. Commit it" in said
+    assert "uncommitted changes: new.py. Commit the changes" in said
     assert not (tmp_path / "out").exists()
