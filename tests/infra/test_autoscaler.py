@@ -19,7 +19,6 @@ from ccm_pulumi.config.pools import parse_pools
 from ccm_pulumi.lib.cloud_api import Cloud, Patience, call
 from ccm_pulumi.lib.errors import NodeGroupError
 from hetzner_emulator.testing.cloud import running
-from infra.__main__ import declare
 from tests.infra.infra_settings import configured, problems_of, read_settings
 
 BURST = {"name": "burst", "max": 5, "serverType": "cpx32", "taints": ["dedicated=burst:NoSchedule"]}
@@ -126,9 +125,8 @@ def test_no_server_gets_a_newer_k3s_than_the_control_servers(defaults, installed
     assert asked in cluster_config(settings, ["10.0.0.2"], "TOKEN", installed)
 
 
-def test_the_program_lets_servers_join_by_any_control_server(engine, defaults):
-    settings = read_settings(scaled(defaults, BURST, controlCount="3"))
-    registered = engine(lambda: declare(settings, "T" * 64))
+def test_the_program_lets_servers_join_by_any_control_server(declared_with):
+    registered = declared_with(cloudProviderName="hcloud", pools=json.dumps([BURST]), controlCount="3")
     (config,) = [item for item in registered if item.name == "autoscaler-config"]
     script = json.loads(config.inputs["stringData"]["cluster-config.json"])["nodeConfigs"][
         "ccm-from-scratch--burst"
@@ -139,9 +137,9 @@ def test_the_program_lets_servers_join_by_any_control_server(engine, defaults):
 
 
 @pytest.mark.parametrize("public", [True, False])
-def test_servers_of_a_pool_have_public_addresses_as_it_says(engine, defaults, public):
-    settings = read_settings(scaled(defaults, {**BURST, "publicIpv4": public}))
-    registered = engine(lambda: declare(settings, "T" * 64))
+def test_servers_of_a_pool_have_public_addresses_as_it_says(declared_with, public):
+    pools = json.dumps([{**BURST, "publicIpv4": public}])
+    registered = declared_with(cloudProviderName="hcloud", pools=pools)
     (config,) = [item for item in registered if item.name == "autoscaler-config"]
     file = json.loads(config.inputs["stringData"]["cluster-config.json"])
     script = file["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]

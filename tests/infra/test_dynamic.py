@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import grpc
 import pytest
 import yaml
+from control_servers import PROPS
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.dynamic.dynamic import PROVIDER_KEY, serialize_provider
@@ -23,19 +24,7 @@ from ccm_pulumi.lib.dynamic import Provider, changed_inputs
 from pulumi_plugins.serve import to_struct
 from pulumi_plugins.shared import VARIABLE, serving
 
-STATE = {
-    "server_id": "1",
-    "address": "203.0.113.7",
-    "private_key": "P",
-    "host_key": "H",
-    "private_ip": "10.0.0.2",
-    "token": "T",
-    "install_url": "https://get.k3s.io",
-    "channel": "v1.36",
-    "version": "",
-    "cluster_cidr": "10.244.0.0/16",
-    "service_cidr": "10.43.0.0/16",
-}
+STATE = {**PROPS, "private_key": "P", "host_key": "H"}
 
 values = st.dictionaries(
     st.sampled_from("abc"), st.none() | st.integers(0, 2) | st.lists(st.just(1), max_size=1)

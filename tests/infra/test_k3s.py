@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 import yaml
+from control_servers import PROPS
 from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,20 +32,12 @@ from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
 
 RELEASE = k3s.Release("https://get.k3s.io", "v1.36", "")
-AT = k3s_flags.Addresses(public="203.0.113.7", private="10.0.0.2")
-OF_SERVER = {
-    "address": AT.public,
-    "private_ip": AT.private,
-    "cluster_cidr": "10.244.0.0/16",
-    "service_cidr": "10.43.0.0/16",
-    "disable": [],
-    "network_policy": True,
-}
+AT = k3s_flags.addresses_of(PROPS)
 TOKENS = k3s.Tokens(server="s3rver", agent="ag3nt")
 
 
 def test_server_flags_as_in_the_tutorial():
-    flags = k3s_flags.server_flags(OF_SERVER)
+    flags = k3s_flags.server_flags(PROPS)
     assert set(flags) == {
         "--disable-cloud-controller",
         "--cluster-cidr=10.244.0.0/16",
@@ -52,16 +45,16 @@ def test_server_flags_as_in_the_tutorial():
         "--kubelet-arg=cloud-provider=external",
         "--disable=traefik,servicelb",
         "--flannel-backend=none",
-        "--advertise-address=10.0.0.2",
+        "--advertise-address=10.0.0.7",
         "--tls-san=203.0.113.7",
-        "--node-ip=10.0.0.2",
+        "--node-ip=10.0.0.7",
         "--node-external-ip=203.0.113.7",
     }
 
 
 @pytest.mark.parametrize("level", ["", "baseline", "restricted"])
 def test_what_is_demanded_of_pods_is_on_the_disk_before_k3s_starts(level):
-    wanted = {**OF_SERVER, "pod_security": level}
+    wanted = {**PROPS, "pod_security": level}
     flags, files = k3s_flags.server_flags(wanted), files_of(wanted)
     script = k3s_scripts.server_script(RELEASE, AT, flags, TOKENS, cluster=None, files=files)
     flag = f"--kube-apiserver-arg=admission-control-config-file={k3s.POD_SECURITY}"
@@ -75,7 +68,7 @@ def test_what_is_demanded_of_pods_is_on_the_disk_before_k3s_starts(level):
 
 
 def test_a_cluster_can_do_without_parts_of_k3s():
-    wanted = {**OF_SERVER, "disable": ["local-storage"], "network_policy": False, "tainted": True}
+    wanted = {**PROPS, "disable": ["local-storage"], "network_policy": False, "tainted": True}
     assert {
         "--disable=traefik,servicelb,local-storage",
         "--disable-network-policy",
@@ -96,7 +89,7 @@ class Machine:
         self.programs(
             installer=f'echo "installer $*" >> {self.log}; env | grep K3S | sort >> {self.log}',
             curl=f'while [ "$1" != -o ]; do shift; done; cat {folder}/bin/installer > "$2"',
-            ip="echo '2: ens10    inet 10.0.0.2/32 brd 10.0.0.2 scope global ens10'",
+            ip="echo '2: ens10    inet 10.0.0.7/32 brd 10.0.0.2 scope global ens10'",
             systemctl=f'echo "systemctl $*" >> {self.log}',
             k3s="echo ok",
             journalctl="echo 'level=fatal msg=\"flag provided but not defined: -x\"'",
@@ -162,7 +155,7 @@ def test_the_agent_is_started_without_waiting(machine):
     done = machine.run(k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "s3cret", reinstall=False))
     assert done.returncode == 0, done.stderr
     lines = machine.log.read_text().splitlines()
-    assert lines[0].startswith("installer agent --kubelet-arg=cloud-provider=external --node-ip=10.0.0.2")
+    assert lines[0].startswith("installer agent --kubelet-arg=cloud-provider=external --node-ip=10.0.0.7")
     assert "K3S_URL=https://10.0.0.9:6443" in lines
     assert "INSTALL_K3S_SKIP_START=true" in lines
     assert lines[-1] == "systemctl restart --no-block k3s-agent"
@@ -217,7 +210,7 @@ def test_a_cluster_that_exists_goes_on_without_encryption_and_a_new_one_begins_w
 
 
 def test_an_agent_never_hears_the_servers_token(machine):
-    props = {"token": "ag3nt", "server_ip": "10.0.0.9", "address": "a", "private_ip": "10.0.0.2"}
+    props = {"token": "ag3nt", "server_ip": "10.0.0.9", "address": "a", "private_ip": "10.0.0.7"}
     script = agent_script(props, RELEASE, reinstall=False)
     assert machine.run(script).returncode == 0
     assert "K3S_TOKEN=ag3nt\n" in machine.log.read_text()

@@ -15,7 +15,6 @@ from ccm_pulumi.addons.autoscaler import cluster_config
 from ccm_pulumi.addons.kured import daemon_set
 from ccm_pulumi.cluster.drain import EXCLUDED
 from ccm_pulumi.config.reboot_window import DAYS, RebootWindow, parse_window
-from infra.__main__ import declare
 from tests.infra.infra_settings import configured, problems_of, read_settings
 
 WINDOW = {"days": ["sun", "sat"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}
@@ -103,27 +102,23 @@ def test_a_window_is_read_or_refused(days, bounds, zone):
         assert [problem.key for problem in problems] == ["k.end"]
 
 
-def resources_of(engine, settings):
-    return engine(lambda: declare(settings, "T" * 64))
-
-
-def test_with_it_nothing_else_changes(engine, defaults):
-    def others(settings):
+def test_with_it_nothing_else_changes(declared_with):
+    def others(**changes):
         return {
             (item.type, item.name): {*item.inputs}
-            for item in resources_of(engine, settings)
+            for item in declared_with(**changes)
             if not item.name.startswith("kured") and "SecurityUpdates" not in item.type
         }
 
-    assert others(read_settings(within(defaults))) == others(read_settings(defaults))
+    assert others(osUpgrades=json.dumps(WINDOW)) == others()
 
 
 def flags(command):
     return dict(word.split("=", 1) for word in command[1:])
 
 
-def test_kured_reboots_one_server_at_a_time_within_the_window(engine, defaults):
-    registered = resources_of(engine, read_settings(within(defaults, drainSeconds="90")))
+def test_kured_reboots_one_server_at_a_time_within_the_window(declared_with):
+    registered = declared_with(osUpgrades=json.dumps(WINDOW), drainSeconds="90")
     (daemons,) = [item for item in registered if item.type == "kubernetes:apps/v1:DaemonSet"]
     assert daemons.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
     (container,) = daemons.inputs["spec"]["template"]["spec"]["containers"]

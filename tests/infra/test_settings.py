@@ -419,13 +419,7 @@ def test_what_could_not_be_read_hides_nothing_that_does_not_ask_for_it(defaults)
 
 
 def meanwhile(defaults, existing, pools, **more):
-    settings = read_settings(
-        {
-            **defaults,
-            "ccm-from-scratch:pools": json.dumps(pools),
-            **{f"ccm-from-scratch:{key}": value for key, value in more.items()},
-        }
-    )
+    settings = read_settings(configured(defaults, pools=json.dumps(pools), **more))
     return [str(problem) for problem in rollout_capacity_problems(settings, existing)]
 
 

@@ -1,4 +1,4 @@
-"""The kubeconfig is read again: before its certificate ends, and where its API server does not answer."""
+"""Which API server the kubeconfig names, and when it is read again."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ import base64
 import contextlib
 import ssl
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 import trustme
 import yaml
 from fake_programs import programs
 
-from ccm_pulumi.cluster.kubeconfig import KubeconfigProvider, api_of, ends_by, expiry
+from ccm_pulumi.cluster.kubeconfig import (
+    KubeconfigProvider,
+    api_of,
+    endpoints,
+    ends_by,
+    expiry,
+    wait_for_endpoint,
+)
+from ccm_pulumi.lib.cloud_api import Patience
 from ccm_pulumi.lib.errors import InfraError
+from tests.http_server import Json, serving
 from tests.infra.ssh_lab import lab_of
 from tests.ports import free_port
 
@@ -232,3 +242,29 @@ async def test_a_cluster_that_did_not_answer_costs_nothing_but_time(
     assert "PULUMI_K8S_DELETE_UNREACHABLE=true" in done.out
     done = await asyncio.to_thread(lab.run, "destroy", "--yes", PULUMI_K8S_DELETE_UNREACHABLE="true")
     assert done.status == 0, done.out + done.err
+
+
+class Refusing(Json, BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.answer(401, None)
+
+
+def test_a_refusal_is_an_answer_and_silence_is_none():
+    with serving(Refusing) as port:
+        url = f"http://127.0.0.1:{port}"
+        silent = f"http://127.0.0.1:{free_port()}"
+        assert wait_for_endpoint([silent, url], Patience(seconds=0)) == url
+    seconds = iter(range(100))
+    pauses = []
+    with pytest.raises(InfraError, match="refused"):
+        wait_for_endpoint([url], Patience(3, now=lambda: next(seconds), sleep=pauses.append))
+    assert pauses == [1.0, 1.0]
+
+
+def test_without_a_load_balancer_any_control_server_does():
+    other = {"address": "203.0.113.8", "host_key": "k", "server_id": "2"}
+    props = {"address": "203.0.113.7", "private_key": "p", "server_id": "1", "others": {"control-2": other}}
+    original = "clusters: [{cluster: {server: 'https://127.0.0.1:6444'}}]"
+    assert endpoints(original, props) == ["https://203.0.113.7:6444", "https://203.0.113.8:6444"]
+    assert endpoints("", props)[0] == "https://203.0.113.7:6443"
+    assert endpoints(original, {**props, "endpoint": "203.0.113.9"}) == ["https://203.0.113.9:6443"]
