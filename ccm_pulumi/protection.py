@@ -36,8 +36,6 @@ class ProtectionProvider(CloudProvider):
 
         Raises:
             InfraError: It is protected; nothing was deleted.
-            CloudError: The cloud did not answer.
-            ConfigurationError: There is no token.
         """
         kind = _props["kind"]
         answer = fetch_or_none(fetcher(self.cloud()), f"/{kind}s/{_props['object_id']}")

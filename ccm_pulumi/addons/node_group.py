@@ -47,8 +47,6 @@ class NodeGroupProvider(DrainingProvider):
         Raises:
             DrainError: Pods are left, so the server stays.
             NodeGroupError: A control server runs but the cluster did not answer, or servers are left.
-            CloudError: The cloud did not answer.
-            ConfigurationError: There is no token.
         """
         cloud = self.cloud()
         if hosts := control_hosts(cloud, _props):
@@ -81,7 +79,6 @@ def remove_servers(cloud: Cloud, group: str, network_id: int, patience: Patience
 
     Raises:
         NodeGroupError: Some are left.
-        CloudError: The cloud did not answer.
     """
     patience = patience or Patience()
     deadline = patience.now() + patience.seconds

@@ -47,8 +47,6 @@ class DrainOnDeleteProvider(DrainingProvider):
         Raises:
             DrainError: Pods are left, so the server stays.
             InfraError: A control server runs, but the cluster did not answer.
-            CloudError: The cloud did not answer.
-            ConfigurationError: There is no token.
         """
         seconds = drain_seconds(self._configuration, _props)
         if not seconds:

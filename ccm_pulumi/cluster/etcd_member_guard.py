@@ -34,7 +34,6 @@ class EtcdMemberGuardProvider(DrainingProvider):
         Raises:
             QuorumError: The others need it, or don't answer; nothing was changed.
             DrainError: Pods are left on it, so it stays.
-            CloudError: The cloud did not answer.
         """
         leave_before_delete(self._configuration, _props)
 
@@ -51,7 +50,6 @@ def leave_before_delete(configuration: Mapping[str, Any], props: Mapping[str, An
     Raises:
         QuorumError: The others need it, or don't answer; nothing was changed.
         DrainError: Pods are left on it, so it stays.
-        CloudError: The cloud did not answer.
     """
     member = props["member"]
     cloud = cloud_of(configuration, os.environ)

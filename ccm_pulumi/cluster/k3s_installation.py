@@ -181,7 +181,6 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         Raises:
             QuorumError: The others need it, or don't answer; nothing was changed.
             DrainError: Pods are left on it, so it stays.
-            CloudError: The cloud did not answer.
         """
         if member := _props.get("member") or _props.get("leaver"):
             leave_before_delete(self._configuration, {**_props, "member": member})

@@ -95,9 +95,6 @@ def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
 
     A worker's ``props`` have ``member_id``, its server. Others have ``labels`` and ``network_id`` of the
     cluster; the state of an earlier version has no labels.
-
-    Raises:
-        CloudError: The cloud did not answer.
     """
     known = _running_hosts(cloud, props)
     if known or len(control_ids(props)) == 1:

@@ -1,4 +1,7 @@
-"""A client of the cloud's API for requests that Pulumi's plugin has no resource for."""
+"""A client of the cloud's API for requests that Pulumi's plugin has no resource for.
+
+A function with a ``Cloud`` or a ``Fetch`` raises CloudError if the API refuses or does not answer.
+"""
 
 from __future__ import annotations
 

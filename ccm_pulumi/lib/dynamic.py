@@ -102,7 +102,7 @@ class Provider(ResourceProvider):
 
 class CloudProvider(Provider):
     """A provider that uses the cloud's API. Its token is in the stack's configuration: it must not be in the
-    state.
+    state. A method raises ConfigurationError without a token, and CloudError if the API does not answer.
     """
 
     configuration_keys: ClassVar[tuple[str, ...]] = ("hcloud:token", "hcloud:endpoint")

@@ -82,7 +82,6 @@ class Adoption:
 
         Raises:
             InfraError: The object exists, but may belong to another stack.
-            CloudError: The cloud did not answer.
         """
         if (kind, name) in self.state:
             return None

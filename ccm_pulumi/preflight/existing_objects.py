@@ -70,11 +70,7 @@ def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment
 
 
 def labeled(fetch: Fetch, collection: str, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    """All objects of a kind that have these labels, as the API returns them.
-
-    Raises:
-        CloudError: The cloud did not answer.
-    """
+    """All objects of a kind that have these labels, as the API returns them."""
     return everything(fetch, collection, _selector(labels))
 
 

@@ -178,11 +178,7 @@ class BootProvider(OneServerProvider, CloudProvider):
 
 
 def last_rebuild(cloud: Cloud, server_id: str) -> int:
-    """The ID of the last action that rebuilt a server; 0 if the cloud lists none.
-
-    Raises:
-        CloudError: The cloud did not answer.
-    """
+    """The ID of the last action that rebuilt a server; 0 if the cloud lists none."""
     actions = everything(fetcher(cloud), f"servers/{server_id}/actions", "")
     rebuilds = (
         action["id"]

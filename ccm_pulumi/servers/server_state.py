@@ -49,21 +49,12 @@ class ServerStateProvider(CloudProvider):
         return DiffResult(changes=bool(names), replaces=replaces, delete_before_replace=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Attaches the server, with any address; one that is attached already has its address.
-
-        Raises:
-            CloudError: The cloud refuses.
-            ConfigurationError: There is no token.
-        """
+        """Attaches the server, with any address; one that is attached already has its address."""
         ip = settle(self.cloud(), props["server_id"], props["subnet_id"], None)
         return CreateResult(props["server_id"], {**props, "ip": ip})
 
     def read(self, _id: str, _props: dict[str, Any]) -> ReadResult:
-        """Looks whether the server runs, and is attached with its address.
-
-        Raises:
-            CloudError: The cloud did not answer.
-        """
+        """Looks whether the server runs, and is attached with its address."""
         found = _server(self.cloud(), _props["server_id"])
         attached = _address(found, network_of(_props)) == _props["ip"]
         now = {**_props, "attached": attached, "running": found.get("status") != _OFF}
@@ -74,7 +65,6 @@ class ServerStateProvider(CloudProvider):
 
         Raises:
             InfraError: Something else has it.
-            CloudError: The cloud refuses.
         """
         ip = _olds["ip"] if IPv4Address(_olds["ip"]) in IPv4Network(subnet_of(_news)) else None
         # What the program wanted in the last run and what the server got, and likewise now. Where one of both
@@ -112,11 +102,7 @@ def subnet_of(props: Mapping[str, Any]) -> str:
 
 
 def change_type(cloud: Cloud, server_id: str, server_type: str, patience: Patience | None = None) -> None:
-    """Changes a server's type with its disk. It is off for that; Hetzner starts it afterwards.
-
-    Raises:
-        CloudError: The cloud refuses.
-    """
+    """Changes a server's type with its disk. It is off for that; Hetzner starts it afterwards."""
     patience = patience or Patience()
     server = _server(cloud, server_id)
     if not server or server["server_type"]["name"] == server_type:
@@ -141,7 +127,6 @@ def settle(
 
     Raises:
         InfraError: Something else has it.
-        CloudError: The cloud refuses.
     """
     patience = patience or Patience()
     network, subnet_range = int(subnet_id.partition("-")[0]), subnet_id.partition("-")[2]
@@ -210,11 +195,7 @@ def _act(cloud: Cloud, path: str, body: Mapping[str, Any], done: tuple[str, ...]
 
 
 def holder_of(cloud: Cloud, network: int, ip: str) -> str | None:
-    """The server or load balancer that has an address in a network; None if it is free.
-
-    Raises:
-        CloudError: The cloud did not answer.
-    """
+    """The server or load balancer that has an address in a network; None if it is free."""
     fetch = fetcher(cloud)
     for collection, kind in (("servers", "the server"), ("load_balancers", "the load balancer")):
         for item in everything(fetch, collection, ""):

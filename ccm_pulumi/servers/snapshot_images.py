@@ -27,11 +27,7 @@ class Snapshot:
 
 
 def read_snapshots(fetch: Fetch, ids: Collection[str]) -> dict[str, Snapshot]:
-    """The existing ones of some images, by ID, read in parallel.
-
-    Raises:
-        CloudError: The cloud did not answer.
-    """
+    """The existing ones of some images, by ID, read in parallel."""
     if not ids:
         return {}
     with ThreadPoolExecutor(max_workers=3) as pool:
@@ -68,11 +64,7 @@ def unfit(snapshot: Snapshot | None, disks: Mapping[str, int], arm: Collection[s
 
 
 def unfit_now(fetch: Fetch, image: str, server_type: str) -> str:
-    """Why a server of a type can't be created from an image now; empty if it can.
-
-    Raises:
-        CloudError: The cloud did not answer.
-    """
+    """Why a server of a type can't be created from an image now; empty if it can."""
     path = f"/server_types?name={quote(server_type, safe='')}"
     with understood(f"GET {path}"):
         kinds = fetch(path)["server_types"]
