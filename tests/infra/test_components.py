@@ -82,16 +82,8 @@ def test_what_is_not_given_is_as_in_the_programs_own_stack(defaults):
 
 
 def test_pools_are_said_in_pythons_spelling():
-    pools = [
-        {
-            "name": "arm",
-            "count": 2,
-            "server_type": "cax11",
-            "placement_group": False,
-            "taints": ["a:NoExecute"],
-        }
-    ]
-    (pool,) = settings(**GIVEN, pools=pools).pools
+    arm = {"name": "arm", "count": 2, "server_type": "cax11", "taints": ["a:NoExecute"]}
+    (pool,) = settings(**GIVEN, pools=[{**arm, "placement_group": False}]).pools
     assert pool == Pool("arm", 2, "cax11", taints=("a:NoExecute",), placement_group=False)
 
 
@@ -125,11 +117,6 @@ def test_wrong_settings_are_named_as_they_were_given(given, says):
     assert str(raised.value).count("\n") == 1
 
 
-def test_components_have_no_fallbacks_because_they_do_not_look_for_room():
-    with pytest.raises(pulumi.RunError, match=r"fallbacks: .* is not possible: there is no such setting"):
-        settings(**GIVEN, fallbacks=[{"location": "nbg1"}])
-
-
 def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
     given = {"fallbacks": [{"location": "nbg1"}], "max_unavailable": 2}
     for name, value in given.items():
@@ -142,12 +129,6 @@ def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
     for page, said in pages.items():
         (listed,) = re.findall(said, GUIDE.with_name(f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
         assert re.findall(r"`(\w+)`", listed) == [*given]
-
-
-@pytest.mark.parametrize("given", [{"control_count": 3}, {"control_locations": ["nbg1"]}])
-def test_components_have_one_control_server_because_several_would_change_at_once(given):
-    with pytest.raises(pulumi.RunError, match=rf"{next(iter(given))}: .* there is no such setting"):
-        settings(**GIVEN, **given)
 
 
 def test_the_guide_names_all_settings_that_components_do_not_have():

@@ -42,9 +42,8 @@ import pulumi_hcloud as hcloud
 from gates import Gate
 from ccm_pulumi.servers.rollout import Rollout, pool_rollout_order
 
-roles = json.loads(os.environ["ROLES"])
-existing = json.loads(os.environ["EXISTING"])
-order = Rollout(pool_rollout_order(roles, existing, int(os.environ["MOST"]), ["control"]))
+roles = ["a-1", "a-2", "a-3"]
+order = Rollout(pool_rollout_order(roles, json.loads(os.environ["EXISTING"]), 1, ["control"]))
 order.done_when("control", Thing("control"))
 servers = {
     role: hcloud.Server(
@@ -65,14 +64,8 @@ def rolling(tmp_path: Path, cloud: EmulatedCloud):
     lab.write("gates.py", GATES)
     lab.program(PROGRAM)
 
-    def run(image, *, existing=None, most=1, roles=ROLES, command="up", **more):
-        there = cloud.names("servers") if existing is None else existing
-        wanted = {
-            "IMAGE": image,
-            "EXISTING": json.dumps(there),
-            "MOST": str(most),
-            "ROLES": json.dumps(roles),
-        }
+    def run(image, *, command="up", **more):
+        wanted = {"IMAGE": image, "EXISTING": json.dumps(cloud.names("servers"))}
         done = lab.run(*([command, "--yes"] if command != "preview" else [command]), **wanted, **more)
         return done, [line for line in lab.journal() if line != "create control"]
 
