@@ -92,11 +92,7 @@ class Backups:
 
 
 def parse_backups(value: Any, key: str) -> tuple[Backups, list[Problem]]:
-    """Reads the setting. Problems never contain values of ``s3``, which may be credentials.
-
-    Returns:
-        The snapshots, empty if anything is invalid; and all problems.
-    """
+    """The snapshots, empty if anything is invalid; and all problems, none with a value of ``s3``."""
     setting = decoded(value)
     if not isinstance(setting, Mapping):
         return Backups(), [Problem(key, None if value is None else _NOT_SHOWN, _WHOLE)]

@@ -82,11 +82,7 @@ class Present:
 
 
 def parse_fallbacks(value: Any, key: str) -> tuple[tuple[Fallback, ...], list[Problem]]:
-    """Reads the setting as far as it can be read.
-
-    Returns:
-        The fallbacks, and every problem.
-    """
+    """The fallbacks, as far as they can be read, and all problems."""
     entries = decoded(value)
     if not isinstance(entries, list) or len(entries) > MAX_FALLBACKS:
         allowed = f"give a list of at most {MAX_FALLBACKS}, such as {_EXAMPLE}"

@@ -108,11 +108,7 @@ KEYS: Mapping[str, str] = {spelled(item.name): item.name for item in fields(Pool
 
 
 def parse_pools(value: Any, key: str) -> tuple[tuple[Pool, ...], list[Problem]]:
-    """Reads the setting as far as it can be read.
-
-    Returns:
-        The pools, with defaults for values that could not be read, and all problems.
-    """
+    """The pools, with defaults for values that could not be read, and all problems."""
     entries = decoded(value)
     if not isinstance(entries, list):
         return (), [Problem(key, value, f"give a list of pools, such as {_EXAMPLE}")]

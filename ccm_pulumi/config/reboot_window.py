@@ -43,11 +43,7 @@ class RebootWindow:
 
 
 def parse_window(value: Any, key: str) -> tuple[RebootWindow | None, list[Problem]]:
-    """Reads the setting.
-
-    Returns:
-        The window, None if it is not set or invalid; and all problems.
-    """
+    """The window, None if it is not set or invalid; and all problems."""
     setting = decoded(value)
     if not isinstance(setting, Mapping):
         return None, [Problem(key, value, f"give {_EXAMPLE}, or nothing")]

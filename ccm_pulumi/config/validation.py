@@ -25,12 +25,9 @@ _WORKERS = ("worker_count", "pools")
 
 
 def parse_settings(raw: Mapping[str, Any]) -> tuple[Settings, list[Problem]]:
-    """Reads the configuration as far as it can be read.
+    """The settings, with defaults for values that could not be read, and all problems.
 
     Values are strings, structured ones JSON, as Pulumi passes them. Keys of other namespaces are ignored.
-
-    Returns:
-        The settings, with defaults for values that could not be read, and all problems.
     """
     values: dict[str, Any] = {}
     problems: list[Problem] = []

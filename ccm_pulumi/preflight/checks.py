@@ -176,11 +176,7 @@ def ask(fetch: Fetch, settings: Settings, stack: str, now: datetime) -> Found:
 
 
 def _network(fetch: Fetch, identity: str) -> tuple[Mapping[str, Any] | None, Sequence[Mapping[str, Any]]]:
-    """The network to import, as the API returns it, and the servers that its routes may lead to.
-
-    Returns:
-        None if no network is imported, or it does not exist; no servers if it has no routes.
-    """
+    """The network to import (None if there is none), and the servers that its routes may lead to."""
     if not identity:
         return None, ()
     answer = fetch_or_none(fetch, f"/networks/{identity}")
