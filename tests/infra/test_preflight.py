@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections import Counter
 
 import pytest
@@ -18,7 +16,7 @@ from ccm_pulumi.lib.files import ROOT
 from ccm_pulumi.preflight.checks import check_everything
 from ccm_pulumi.servers.keys import new_key_pair
 from hetzner_emulator.testing.cloud import running
-from tests.pulumi_lab import plugins, pulumi
+from tests.pulumi_lab import Lab
 
 LABELS = cluster_labels("ccm-from-scratch", "local", {})
 
@@ -270,59 +268,32 @@ def test_a_cluster_name_that_is_none_hides_nothing_else(check):
     assert [problem.key.partition(":")[2] for problem in caught.value.problems] == ["clusterName", "location"]
 
 
-class Project:
-    """The program with a stack of its own, and Pulumi in front of it."""
-
-    def __init__(self, root, environment):
-        self._root = root
-        for name in ("Pulumi.yaml", "infra"):
-            (root / name).symlink_to(ROOT / name)
-        self._environment = {
-            **os.environ,
-            **environment,
-            **plugins(root / "home"),
-            "PULUMI_BACKEND_URL": f"file://{root}/state",
-            "PULUMI_CONFIG_PASSPHRASE": "x",
-        }
-        (root / "state").mkdir()
-        self.run("stack", "init", "local")
-        self.set("sshAllowedCidrs", "any")
-
-    def run(self, *arguments, status=0):
-        done = subprocess.run(
-            [str(pulumi()), *arguments, "--non-interactive"],
-            cwd=self._root,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout
-
-    def set(self, key, value):
-        self.run("config", "set", "--path", key, value)
-
-
 @pytest.fixture
 def project(tmp_path, cloud):
-    return Project(tmp_path, cloud.environment)
+    """The program with a stack of its own, and Pulumi in front of it."""
+    lab = Lab(tmp_path, cloud.environment, name="ccm-from-scratch", stack="local")
+    (lab.project / "Pulumi.yaml").unlink()
+    for name in ("Pulumi.yaml", "infra"):
+        (lab.project / name).symlink_to(ROOT / name)
+    lab.ask(["config", "set", "sshAllowedCidrs", "any"])
+    return lab
 
 
 @pytest.mark.slow
 def test_a_preview_tells_the_cost_and_all_that_is_wrong(project, cloud):
-    said = project.run("preview").splitlines()
+    said = project.ask(["preview"]).splitlines()
     title = said.index("    Cost of ccm-from-scratch in EUR, gross with 19 % VAT, without traffic:")
     assert said[title + 9].split() == ["difference", "+59.97", "+71.36", "+0.0960", "+0.1146"]
     assert said[title + 9].startswith("      difference")
     assert said.index('        currency     : "EUR"') > title
     cloud.settings(sold_out={"cpx22": ["fsn1"]})
-    project.set("fallbacks[0].location", "hel1")
-    assert "server cpx22     hel1" in project.run("preview")
-    project.set("controlServerTyp", "cpx32")
-    project.set("fallbacks[0].location", "hell")
-    said = project.run("preview", status=1)
+    project.ask(["config", "set", "--path", "fallbacks[0].location", "hel1"])
+    assert "server cpx22     hel1" in project.ask(["preview"])
+    project.ask(["config", "set", "--path", "controlServerTyp", "cpx32"])
+    project.ask(["config", "set", "--path", "fallbacks[0].location", "hell"])
+    failed = project.run("preview")
+    said = failed.out
+    assert failed.status == 1
     assert "the configuration has 4 problems; nothing was created" in said
     assert "controlServerTyp: 'cpx32' is not possible: there is no such key; did you mean" in said
     assert "fallbacks[0].location: 'hell' is not possible: did you mean hel1?" in said
