@@ -25,17 +25,6 @@ def nodes(backend):
     return {node["metadata"]["name"]: node for node in listed["items"]}
 
 
-async def test_a_server_that_is_on_and_in_a_network_is_a_node_that_waits_for_the_ccm(backend):
-    await backend.create_machine(SERVER)
-    await backend.power_on(SERVER.id)
-    assert nodes(backend) == {}
-    await backend.attach(SERVER.id, INTERFACE, NETWORK)
-    (node,) = nodes(backend).values()
-    assert node["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"] == INTERFACE.ip
-    taints = {taint["key"] for taint in node["spec"]["taints"]}
-    assert "node.cloudprovider.kubernetes.io/uninitialized" in taints
-
-
 async def test_a_restarted_sandbox_keeps_running_servers(backend, kubernetes, tmp_path):
     await backend.create_machine(SERVER)
     await backend.power_on(SERVER.id)

@@ -321,21 +321,6 @@ async def test_a_channel_leads_to_the_page_of_its_release(server):
         refused.value.close()
 
 
-async def test_another_server_may_say_where_channels_lead(machine):
-    async def channel(_):
-        raise web.HTTPFound(f"/tag/v{OLDEST}+k3s1")
-
-    async def page(_):
-        return web.Response(text="a page")
-
-    app = web.Application()
-    app.add_routes([web.get("/channels/stable", channel), web.get("/tag/{release}", page)])
-    async with TestServer(app) as other:
-        url = str(other.make_url("/channels"))
-        assert (await machine.install("server", INSTALL_K3S_CHANNEL_URL=url))[0] == 0
-    assert (machine.data / f"v{OLDEST}+k3s1").exists()
-
-
 async def test_releases_that_are_not_served(server):
     for path in ("v1.30.0+k3s1/k3s", "v1.36.5+k3s1/hyperkube", "v1.37.2+k3s1/hyperkube", "..%2f..%2fetc/k3s"):
         with pytest.raises(urllib.error.HTTPError) as refused:

@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.kubernetes_tests.report import Result, Tally, failures, table
+from sandbox.kubernetes_tests.report import Result, Tally, table
 
 STATES = ("passed", "skipped", "failed", "timedout", "panicked", "interrupted")
 
@@ -52,14 +52,3 @@ def test_rows_of_groups():
     )
     many = [result("x", group=f"[sig-{n % 2}] {n}") for n in range(30)]
     assert [row.split()[0] for row in table(many).splitlines()[1:]] == ["[sig-0]", "[sig-1]", "all"]
-
-
-def test_failures_show_the_first_lines():
-    said = "expected\n\n to be true\nthree\nfour\nfive"
-    assert [*failures([result("a", "timedout", seconds=600.2, message=said), result("b")])] == [
-        "✗ a (timedout after 600 s)",
-        "    expected",
-        "     to be true",
-        "    three",
-        "    four",
-    ]

@@ -1,6 +1,5 @@
 import hashlib
 import io
-import json
 import tarfile
 
 import zstandard
@@ -8,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image.layer import archive, make_layer
-from image.oci import describe, index_of, write_layout
-from image.platforms import AMD64, ARM64, PLATFORMS, of_machine
+from image.platforms import AMD64, ARM64, of_machine
 from image.tree import File, Folder, Link, below
 
 TREE = {
@@ -51,37 +49,6 @@ def test_the_order_of_files_does_not_matter(content, chance):
     shuffled = list(tree.items())
     chance.shuffle(shuffled)
     assert archive(dict(shuffled), 5) == archive(tree, 5)
-
-
-def test_a_layout_holds_all_that_it_names():
-    layer = make_layer(TREE, epoch=0)
-    images = [describe(platform, [layer], {"User": "1"}, {"a": "b"}, epoch=0) for platform in PLATFORMS]
-    index = index_of(images, {"a": "b"})
-    target = io.BytesIO()
-    blobs = [blob for image in images for blob in (image.manifest, *image.blobs)]
-    write_layout({"localhost/x:1": index}, blobs, target)
-    with tarfile.open(fileobj=io.BytesIO(target.getvalue())) as tar:
-        files = {member.name: tar.extractfile(member).read() for member in tar}
-
-    def content(descriptor):
-        data = files["blobs/" + descriptor["digest"].replace(":", "/")]
-        assert descriptor["digest"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
-        assert descriptor["size"] == len(data)
-        return data
-
-    (entry,) = json.loads(files["index.json"])["manifests"]
-    assert entry["annotations"]["io.containerd.image.name"] == "localhost/x:1"
-    found = {}
-    for item in json.loads(content(entry))["manifests"]:
-        manifest = json.loads(content(item))
-        config = json.loads(content(manifest["config"]))
-        assert [content(one) for one in manifest["layers"]] == [layer.content]
-        assert config["rootfs"]["diff_ids"] == [f"sha256:{layer.diff_id}"]
-        assert config["architecture"] == item["platform"]["architecture"]
-        assert config["config"]["Labels"]["org.opencontainers.image.created"] == "1970-01-01T00:00:00Z"
-        found[config["architecture"]] = item["digest"]
-    assert found.keys() == {"amd64", "arm64"}
-    assert len({*found.values()}) == 2
 
 
 def test_platforms_by_the_kernels_name():

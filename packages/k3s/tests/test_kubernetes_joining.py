@@ -2,9 +2,6 @@
 
 import asyncio
 import hashlib
-import socket
-import ssl
-import struct
 import time
 from contextlib import contextmanager
 
@@ -233,36 +230,3 @@ async def test_a_token_holder_gets_no_serving_certificate_for_other_names(cluste
         answer = registration.post("/v1-k3s/serving-kubelet.crt", {**headers, NODE_IP: bad}, request)
         assert answer.status == 400
         assert answer.body.startswith(b"invalid node IP address")
-
-
-@pytest.mark.parametrize(
-    ("sent", "said"),
-    [
-        (b"GET /cacerts HTTP/1.1\r\n\r\n", "connection of 127.0.0.1 ended: "),
-        ("POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "POST / of 127.0.0.1: Unauthorized"),
-        ("POST / HTTP/1.1\r\nContent-Length: ²\r\n\r\n", "POST / of 127.0.0.1: the length is missing"),
-    ],
-    ids=["no-tls", "no-interest-in-the-answer", "odd-length"],
-)
-async def test_a_disconnecting_node_is_one_log_line(cluster, sent, said, capfd):
-    def give_up(port):
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-            if isinstance(sent, bytes):
-                connection.sendall(sent)
-                return
-            # It ends by a reset.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            context = ssl.create_default_context()
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            with context.wrap_socket(connection) as tls:
-                tls.sendall(sent.encode("latin-1"))
-
-    printed = ""
-    with registered(cluster) as port:
-        async with asyncio.timeout(60):
-            while said not in printed:
-                # Now and then the reset comes before the server has read the request.
-                await asyncio.to_thread(give_up, port + 1)
-                await asyncio.sleep(0.05)
-                printed += capfd.readouterr().err
-    assert "Traceback" not in printed
