@@ -148,13 +148,6 @@ def test_the_nat_server_counts(clone, said, servers):
     assert limits.look(clone, Choice(MACHINES), 2)[0].found.startswith(f"{needed} more are needed")
 
 
-@pytest.mark.parametrize("pools", ["{a: 1}", "many", "[7, {count: x}]", "'[{'"])
-def test_invalid_pools_are_left_to_the_program(clone, pools):
-    settings = stack_settings.file_of(clone, "local")
-    settings.write_text(f"config:\n  ccm-from-scratch:pools: {pools}\n")
-    assert stack_settings.Settings(clone, "local").workers in (0, 2)
-
-
 def test_a_new_host_needs_everything(clone):
     machines = limits.wanted(clone, Choice(MACHINES), 3)
     assert (machines.machines, machines.control_planes) == (3, 1)
@@ -166,10 +159,3 @@ def test_a_new_host_needs_everything(clone):
     with pretended_sandbox(clone, HOLLOW):
         there = limits.wanted(clone, Choice(HOLLOW), 3)
     assert (there.instances, there.cached) == (0, 0)
-
-
-def test_this_host_can_be_read(clone):
-    facts = limits.read(clone, Wanted(machines=1, cached=GIB))
-    assert facts.memory > 0
-    assert facts.watches_allowed >= facts.watches_used >= 0
-    assert {space.folder for space in facts.spaces} == {clone.state, clone.cache}

@@ -18,7 +18,6 @@ from sandbox.kubernetes import components, container_store, estimate, go, machin
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.components import (
     COMPONENTS,
-    CONTROL_PLANE,
     HELM,
     KUBERNETES,
     KUBERNETES_TESTS,
@@ -69,15 +68,6 @@ def test_programs_share_module_versions():
     assert shared == {components.MODULES / "go.mod"}
     assert len({c.go_mod for c in KUBERNETES} | shared) == len(KUBERNETES)
     assert {c.name for c in (*COMPONENTS, PULUMI, REGISTRY)} == set(json.loads(estimate.RECORDED.read_text()))
-
-
-def test_toolchains_with_more_or_less_programs(tmp_path):
-    built = tmp_path / "toolchain" / toolchain._key(CONTROL_PLANE)
-    built.mkdir(parents=True)
-    assert toolchain.find(tmp_path, CONTROL_PLANE).directory == built
-    assert toolchain.find(tmp_path) is None
-    built.rename(built.with_name(toolchain._key(COMPONENTS)))
-    assert toolchain.find(tmp_path, CONTROL_PLANE) == toolchain.find(tmp_path)
 
 
 def test_versions_of_kubernetes_are_pinned(tmp_path):
@@ -131,24 +121,6 @@ def test_a_key_changes_with_the_shared_pins_and_its_own_sources(tmp_path, monkey
     with (tmp_path / "modules" / changed).open("a") as file:
         file.write("\n// another\n")
     assert {name for name, component in named.items() if component.key == before[name]} == others
-
-
-@given(
-    st.lists(st.builds(estimate.Cost, st.floats(0, 2000), st.integers(0, 3000)), min_size=1, max_size=12),
-    st.integers(0, 4000),
-    st.floats(0, 4000),
-    st.floats(0, 1e5),
-    st.integers(1, 64),
-)
-def test_remaining_packages_of_a_build(todo, compiled, done, elapsed, cores):
-    def left(todo, compiled, done):
-        return estimate.seconds_left(todo, compiled, done, elapsed, cores)
-
-    now = left(todo, compiled, done)
-    assert 0 <= left(todo, compiled + 100, done) <= now * (1 + 1e-9)
-    assert estimate.seconds_left(todo, 0, 0, 0, cores) == pytest.approx(
-        sum(cost.seconds for cost in todo) / cores
-    )
 
 
 @pytest.mark.slow
@@ -334,17 +306,6 @@ def test_the_store_is_complete(built_image):
     assert not list(folder.glob("io.containerd.*/**/ingest/*"))
     unpacked = {p.name for p in folder.glob("io.containerd.snapshotter.v1.overlayfs/snapshots/*/fs/*")}
     assert unpacked >= {"pause", "coredns", "whoami", "metrics-server", "bin"}
-
-
-def test_machines_get_the_tools_image(tmp_path):
-    (tmp_path / "toolchain" / toolchain._key(COMPONENTS)).mkdir(parents=True)
-    folders = machine_image._folders(tmp_path, toolchain.find(tmp_path))
-    folders.rootfs.mkdir(parents=True)
-    assert machine_image.find(tmp_path) is None
-    folders.store_without_tools.mkdir()
-    assert machine_image.find(tmp_path).container_store == folders.store_without_tools
-    folders.store.mkdir()
-    assert machine_image.find(tmp_path).container_store == folders.store
 
 
 def test_missing_tools_are_a_warning(tmp_path, monkeypatch):

@@ -15,11 +15,7 @@ from sandbox.site import Clone
 
 @contextmanager
 def changing(clone: Clone, name: str) -> Iterator[None]:
-    """Change the environment, with an exclusive lock.
-
-    Raises:
-        EnvironmentBusy: Another command changes or uses it.
-    """
+    """Change the environment, with an exclusive lock; EnvironmentBusy if another command is at work."""
     with _locked(clone, name, fcntl.LOCK_EX) as descriptor:
         os.pwrite(descriptor, f"'./dev {name}', process {os.getpid()}".encode(), 0)
         try:

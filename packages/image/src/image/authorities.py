@@ -52,12 +52,8 @@ def by_hash(authorities: Iterable[bytes]) -> dict[str, Entry]:
 
 def subject_hash(subject: x509.Name) -> str:
     """Eight hexadecimal digits: a hash of a name that ignores case and spaces."""
-    canonical = b"".join(_canonical(part) for part in subject.rdns)
+    canonical = b"".join(_der(_SET, b"".join(sorted(map(_attribute, part)))) for part in subject.rdns)
     return hashlib.sha1(canonical, usedforsecurity=False).digest()[3::-1].hex()
-
-
-def _canonical(part: x509.RelativeDistinguishedName) -> bytes:
-    return _der(_SET, b"".join(sorted(map(_attribute, part))))
 
 
 def _attribute(one: x509.NameAttribute[str | bytes]) -> bytes:

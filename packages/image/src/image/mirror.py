@@ -51,12 +51,7 @@ class Mirror:
     def fetch(self, path: str, most: int) -> bytes | None:
         """A file of an archive, not compared with anything, or None where no archive has it.
 
-        Args:
-            path: Below the archive's root.
-            most: Maximum size in bytes.
-
-        Raises:
-            MirrorError: No archive has it, and one of them did not answer.
+        MirrorError if no archive has it, and one of them did not answer.
         """
         failures: list[MirrorError] = []
         for root in self.roots:

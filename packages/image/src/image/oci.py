@@ -29,14 +29,7 @@ _CREATED = "org.opencontainers.image.created"
 
 @dataclass(frozen=True)
 class Blob:
-    """Bytes that others name by their digest.
-
-    Attributes:
-        media_type: What they are.
-        content: The bytes.
-        digest: ``sha256:`` and hexadecimal digits.
-        notes: Further fields of the descriptor.
-    """
+    """Bytes that others name by their digest."""
 
     media_type: str
     content: bytes = field(repr=False)
@@ -91,15 +84,7 @@ def describe(
     labels: Mapping[str, str],
     epoch: int,
 ) -> Image:
-    """The image of one platform.
-
-    Args:
-        platform: Its platform.
-        layers: Lowest first.
-        settings: An OCI image configuration's ``config``.
-        labels: Of the image, and annotations of its manifest.
-        epoch: Time of creation, in seconds since 1970.
-    """
+    """The image of one platform, created ``epoch`` seconds after 1970; its lowest layer is the first."""
     created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     labels = {**labels, _CREATED: created}
     config = {
@@ -130,13 +115,7 @@ def index_of(images: Iterable[Image], labels: Mapping[str, str]) -> Blob:
 
 
 def write_layout(named: Mapping[str, Blob], below: Iterable[Blob], target: IO[bytes]) -> None:
-    """Write an OCI layout as one tar archive.
-
-    Args:
-        named: Manifests or indexes by full names with a tag.
-        below: Everything that those reference; duplicates are fine.
-        target: Binary file.
-    """
+    """Write an OCI layout as one tar archive."""
     entries = [_named(reference, top) for reference, top in named.items()]
     files = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
     files["index.json"] = _json({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": entries})

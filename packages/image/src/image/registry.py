@@ -60,16 +60,7 @@ def push(
 ) -> None:
     """Upload what the repository lacks, and name it. After a failure, the next push continues.
 
-    Args:
-        crane: Path of the program.
-        target: Name of the image.
-        top: A manifest or an index.
-        below: Everything that it references.
-        environment: Of crane, which uses the credentials of ``docker login``; USERNAME and PASSWORD win.
-
-    Raises:
-        RegistryError: The registry refused, or did not answer.
-        VariableError: There is a username without its password.
+    Crane uses the credentials of ``docker login`` in the environment; USERNAME and PASSWORD win.
     """
     variables = {name: value for name, value in environment.items() if name not in (USERNAME, PASSWORD)}
     variables |= {"HTTP_PROXY": _NO_PROXY, "http_proxy": _NO_PROXY}
@@ -91,7 +82,8 @@ def push(
                 "crane", [str(crane), "push", str(layout), str(target)], _SECONDS, environment=variables
             )
         except ToolError as error:
-            hint = f"; type 'docker login', or set {USERNAME} and {PASSWORD}" if _denied(str(error)) else ""
+            denied = re.search("UNAUTHORIZED|DENIED|401", str(error))
+            hint = f"; type 'docker login', or set {USERNAME} and {PASSWORD}" if denied else ""
             raise RegistryError(target.registry, f"did not take {target.name}: {error}{hint}") from error
 
 
@@ -106,7 +98,3 @@ def _login(registry: str, environment: Mapping[str, str]) -> dict[str, object] |
     if environment.get(USERNAME):
         raise VariableError(USERNAME, environment[USERNAME], f"given together with {PASSWORD}")
     return None
-
-
-def _denied(said: str) -> bool:
-    return any(word in said for word in ("UNAUTHORIZED", "DENIED", "401"))

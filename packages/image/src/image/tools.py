@@ -20,16 +20,7 @@ def run(
 ) -> bytes:
     """Run a program without a shell and return its standard output.
 
-    Args:
-        what: Names the step in errors, such as "installing the dependencies".
-        command: Program and arguments.
-        timeout: Seconds.
-        stdin: Standard input.
-        cwd: Working directory; None: ours.
-        environment: All variables; None: ours.
-
-    Raises:
-        ToolError: With the last lines of its standard error.
+    ToolError has the last lines of its standard error after ``what``, such as "installing the dependencies".
     """
     try:
         done = subprocess.run(

@@ -37,10 +37,7 @@ def decoded(text: bytes) -> Any:
     """Decode JSON. Values that are nested more deeply than Python can decode are cut off.
 
     Bytes that aren't UTF-8 are replaced: the API server accepts any bytes in metadata.managedFields.
-
-    Raises:
-        ValueError: The text isn't JSON.
-        RecursionError: It is nested more deeply than the API server accepts.
+    ValueError is for other text than JSON, RecursionError for what the API server doesn't accept either.
     """
     # One tenant's object must not hide all others of its list.
     try:
@@ -111,8 +108,7 @@ class ApiClient:
     def watch(self, path: str, version: str) -> Iterator[Any]:
         """The events of a collection after a resource version; the server ends the watch after 5 minutes.
 
-        Raises:
-            ApiError: An error status, or no response. Later errors are events of type ``ERROR``.
+        Errors after the response's begin are events of type ``ERROR``.
         """
         query = f"watch=1&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
         return self._lines("GET", f"{path}?{query}", None, WATCH_SECONDS + TIMEOUT_SECONDS)

@@ -20,12 +20,7 @@ _ENDINGS = (".yaml", ".yml")
 def load(path: Path) -> dict[str, Value]:
     """Read a configuration file and those in the folder ``<path>.d``, in the order of their names.
 
-    Args:
-        path: Of the file. File and folder may be missing. The folder's files end with ``.yaml`` or ``.yml``,
-            in capitals or not.
-
-    Raises:
-        UsageError: A file can't be decoded; the message names file and line.
+    Both may be missing. The folder's files end with ``.yaml`` or ``.yml``, in capitals or not.
     """
     further = sorted(path.with_name(path.name + ".d").glob("*"))
     files = [path, *(file for file in further if file.name.lower().endswith(_ENDINGS))]

@@ -76,14 +76,9 @@ class Schedule:
 
 
 def parse(spec: str) -> Schedule:
-    """Read a schedule.
+    """Read a schedule such as ``0 */12 * * *``, ``@daily`` or ``@every 6h``; the ValueError says why not.
 
-    Args:
-        spec: Such as ``0 */12 * * *``, ``@daily`` or ``@every 6h``, optionally after
-            ``CRON_TZ=Europe/Berlin`` or ``TZ=Europe/Berlin`` and one space.
-
-    Raises:
-        ValueError: The schedule is invalid; the message says why.
+    It may begin with ``CRON_TZ=Europe/Berlin`` or ``TZ=Europe/Berlin`` and one space.
     """
     zone, spec = _split(spec)
     if spec.startswith(_EVERY):

@@ -102,9 +102,7 @@ def client(wanted: ControlPlane, url: str = "", seconds: float = TIMEOUT_SECONDS
 def join(wanted: ControlPlane, member: EtcdMember, supervisor: Supervisor) -> ControlPlane:
     """Become a learner of another server's cluster; returns the settings for etcd's first start.
 
-    Raises:
-        K3sError: The other server does not answer, or etcd refuses.
-        MembershipError: Another node has this name.
+    MembershipError if another node has this name.
     """
     authority = wanted.pki.server_authority.certificate
     known = [

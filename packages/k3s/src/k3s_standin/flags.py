@@ -213,15 +213,8 @@ def parse(
 ) -> Parsed:
     """Read flags as k3s does: command line over environment variables over configuration file.
 
-    Args:
-        command: ``server``, ``agent`` or ``etcd-snapshot``. As in k3s (package configfilearg), only ``agent``
-            refuses unknown names in the file; ``server`` warns.
-        words: The command line after it.
-        variables: The environment.
-        settings: The configuration file; lists in it come before those of the command line.
-
-    Raises:
-        UsageError: A flag is unknown, refused, lacks its value, or has an invalid one.
+    As in k3s (package configfilearg), only ``agent`` refuses unknown names in the file; ``server`` warns.
+    Lists in the file come before those of the command line.
     """
     known = {flag.name: flag for flag in FLAGS if command in flag.commands}
     short = _short(command, known)

@@ -30,9 +30,7 @@ _OCTAL = re.compile(r"\A([-+]?)0(?=[0-7])")
 def load_documents(text: str) -> list[Any]:
     """The documents in a text, with JSON's types; an empty one is None.
 
-    Raises:
-        ValueError: It is not YAML, or has a value without a JSON type; the message names the place.
-        RecursionError: It is nested too deeply.
+    ValueError names the place of what is no YAML or no JSON type; RecursionError: it is nested too deeply.
     """
     try:
         return list(yaml.load_all(text, Loader=Loader))
@@ -43,9 +41,7 @@ def load_documents(text: str) -> list[Any]:
 def load_texts(text: str) -> Any:
     """The document in a text as yaml.v2 reads it for text fields: numbers and dates as written.
 
-    Raises:
-        ValueError: It is not YAML; the message names the place.
-        RecursionError: It is nested too deeply.
+    Errors are those of :func:`load_documents`.
     """
     try:
         return yaml.load(text, Loader=_TextLoader)  # noqa: S506 -- a safe loader, with fewer types

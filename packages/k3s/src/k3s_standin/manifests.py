@@ -88,12 +88,7 @@ def stage(folder: Path, texts: Mapping[str, str], disabled: Collection[str]) -> 
 
 
 def objects(text: str) -> list[Object]:
-    """The objects in a manifest, with lists expanded.
-
-    Raises:
-        ValueError: It is not YAML, or has something other than objects.
-        RecursionError: It is nested too deeply.
-    """
+    """The objects in a manifest, with lists expanded; ValueError or RecursionError if it has others."""
     documents = [one for one in kubernetes_yaml.load_documents(text) if one is not None]
     found: list[Object] = []
     for document in documents:

@@ -20,14 +20,7 @@ class Mirror(threading.Thread):
     def __init__(
         self, api: ApiClient, path: str, read: Callable[[Mapping[str, Any]], Any], changed: Callable[[], None]
     ) -> None:
-        """Starts nothing.
-
-        Args:
-            api: With the right to list and watch.
-            path: Of the collection.
-            read: Returns what to keep of an object; None: nothing.
-            changed: Called in this thread when the copy has changed.
-        """
+        """Starts nothing; ``changed`` is called in this thread. ``read`` returns None to leave an object out."""
         super().__init__(name=f"watch {path}", daemon=True)
         self._api, self._path, self._read, self._changed = api, path, read, changed
         self._reported = -_REPORT_SECONDS

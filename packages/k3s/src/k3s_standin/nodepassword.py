@@ -43,11 +43,7 @@ def secret_name(node: str) -> str:
 
 
 def claim(api: ApiClient, node: str, password: str) -> bool:
-    """Reserve a node's name for the machine with this password.
-
-    Returns:
-        False if the name belongs to another machine, whether or not its Node exists.
-    """
+    """Reserve a node's name for the machine with this password; False if it is another's, Node or not."""
     name = secret_name(node)
     stored = api.get(f"{SECRETS}/{name}")
     if stored is None:

@@ -233,11 +233,6 @@ def _checked_url(url: str) -> str:
     return f"https://{parts.netloc if port else f'{parts.netloc}:443'}"
 
 
-def _advertised(node: NodeOptions, address: str) -> str:
-    """The default address for Pods to reach the API server: k3s uses the external address first."""
-    return next(iter((*node.external_ips, *node.node_ips)), address)
-
-
 def server_options(values: Mapping[str, Value], hostname: str, address: str) -> ServerOptions:
     """The flags of ``k3s server``; a wrong value is a UsageError that names the flag."""
     server, token = _joining(values)
@@ -252,7 +247,9 @@ def server_options(values: Mapping[str, Value], hostname: str, address: str) -> 
         agent_token=_token(values, "agent-token"),
         secrets_encryption=bool(values.get("secrets-encryption")),
         bind_address=text_of(values, "bind-address", "0.0.0.0"),  # noqa: S104 -- k3s's default, inside a machine
-        advertise_address=text_of(values, "advertise-address") or _advertised(node, address),
+        # as k3s, the external address first
+        advertise_address=text_of(values, "advertise-address")
+        or next(iter((*node.external_ips, *node.node_ips)), address),
         port=number_of(values, "https-listen-port", "6443"),
         tls_sans=_texts(values, "tls-san"),
         cluster_cidr=cluster_cidr,

@@ -94,7 +94,7 @@ def host_files(registries: Registries) -> dict[str, str]:
     for host in dict.fromkeys((*registries.mirrors, *registries.tls)):
         own = None if host == _ALL else _url(host)
         endpoints = [url for url in registries.mirrors.get(host, ()) if url != own]
-        if own and _has_tls(registries, host):
+        if own and (registries.tls.get(host) or host in registries.unverified):
             endpoints.append(own)  # the default, with its certificates
         if endpoints:
             server = f"server = {json.dumps(own)}\n" if own else ""
@@ -122,10 +122,6 @@ def write_host_files(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / name / "hosts.toml").write_text(text)
-
-
-def _has_tls(registries: Registries, host: str) -> bool:
-    return bool(registries.tls.get(host)) or host in registries.unverified
 
 
 def _folder(host: str) -> str:

@@ -196,11 +196,9 @@ def _facts(options: ServerOptions) -> ClusterFacts:
 
 
 def _prepare(wanted: ControlPlane, options: ServerOptions, addresses: tuple[str, ...]) -> tuple[Token, Token]:
-    """Certificates, tokens and kubeconfigs; existing ones are kept.
+    """Certificates, tokens (of servers and of agents) and kubeconfigs; existing ones are kept.
 
-    Returns:
-        The tokens of servers and of agents. As in k3s, agents can't use the server's token once there is an
-            agent token.
+    As in k3s, agents can't use the server's token once there is an agent token.
     """
     if _joins(options):
         bootstrap.fetch(wanted, _supervisor(options), options.critical)

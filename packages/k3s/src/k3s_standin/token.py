@@ -19,11 +19,7 @@ class Token:
 
 
 def parse_token(text: str) -> Token:
-    """Read a token in either form.
-
-    Raises:
-        UsageError: It is empty, or it starts like a full token and is none. The token is not in the text.
-    """
+    """Read a token in either form; it is not in the text of the error."""
     text = text.strip()
     if not text:
         raise UsageError("the token is empty")

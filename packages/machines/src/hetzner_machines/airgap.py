@@ -27,9 +27,6 @@ class Airgap:
 
     Their names have the order in which they were loaded, and k3s imports in that order: if two have an image
     of one name, the last one counts.
-
-    Args:
-        state: Folder of the site; the archives are in ``images/`` below it, which is made if it is missing.
     """
 
     def __init__(self, state: Path) -> None:
@@ -62,13 +59,9 @@ class Airgap:
     def keep(
         self, write: Callable[[IO[bytes]], None], replaces: Callable[[Path], bool]
     ) -> tuple[Path, list[str]]:
-        """Keep one more archive, and delete those that ``replaces`` names.
+        """Keep an archive, and delete those that ``replaces`` names; returns it and their file names.
 
-        Returns:
-            The archive, and the file names of those that it replaced.
-
-        Raises:
-            OSError: It can't be written; nothing is changed.
+        After an OSError nothing is changed.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=self._folder, prefix=_NEW) as file:
@@ -102,14 +95,6 @@ class Airgap:
 
         It is a hard link if possible: k3s only reads it, so all machines share one copy. Symbolic links of
         the machine aren't followed, because they may lead to any path of the host.
-
-        Args:
-            archive: As :meth:`keep` returned it.
-            replaced: Likewise.
-            root: The machine's ``/``, or the parts of it that have the folder.
-
-        Raises:
-            OSError: It can't be placed; replaced ones stay.
         """
         with _below(root, FOLDER) as folder:
             try:

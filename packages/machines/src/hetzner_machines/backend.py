@@ -12,7 +12,6 @@ from hetzner_emulator.backend import (
     AttachedVolume,
     FirewallRule,
     GuestEvent,
-    LoadBalancerSpec,
     MachineSpec,
     NetworkSpec,
     PrivateInterface,
@@ -90,6 +89,10 @@ class MachinesBackend:
         )
         folder = self._state / "load-balancers"
         self._balancers = LoadBalancers(self._names, folder, self._fabric, self._networks)
+        self.power_on, self.power_off = self._fleet.power_on, self._fleet.power_off
+        self.reset, self.delete_machine = self._fleet.reset, self._fleet.delete
+        self.put_load_balancer, self.delete_load_balancer = self._balancers.put, self._balancers.delete
+        self.target_health, self.target_failures = self._balancers.health, self._balancers.failures
 
     async def serve_http(self, listen: Listen) -> None:
         """Serve HTTP to machines at 169.254.169.254; call it after :meth:`start`."""
@@ -173,14 +176,6 @@ class MachinesBackend:
             )
         await self._fleet.create(machine)
 
-    async def power_on(self, server_id: int) -> None:
-        """Start a machine unless it runs."""
-        await self._fleet.power_on(server_id)
-
-    async def power_off(self, server_id: int) -> None:
-        """Power off immediately."""
-        await self._fleet.power_off(server_id)
-
     async def shutdown(self, server_id: int) -> None:
         """Ask the guest to power off; the event follows its end."""
         await self._fleet.signal(server_id, records.POWEROFF_SIGNAL)
@@ -188,14 +183,6 @@ class MachinesBackend:
     async def reboot(self, server_id: int) -> None:
         """Ask the guest to reboot; the event follows its start. A machine that is off stays off."""
         await self._fleet.signal(server_id, records.REBOOT_SIGNAL)
-
-    async def reset(self, server_id: int) -> None:
-        """Power off immediately, and start again."""
-        await self._fleet.reset(server_id)
-
-    async def delete_machine(self, server_id: int) -> None:
-        """Remove a machine with its disk; a missing one is fine."""
-        await self._fleet.delete(server_id)
 
     async def attach(self, server_id: int, interface: PrivateInterface, network: NetworkSpec) -> None:
         """Attach a running machine to a network, or record it for the next start."""
@@ -296,22 +283,6 @@ class MachinesBackend:
     async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
         """Filter in the router, where a machine's root can't change the rules."""
         await self._run(firewalls.command(self._names), firewalls.ruleset(self._names.firewalls, wanted))
-
-    async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:
-        """Create or change a load balancer; connections continue if possible."""
-        await self._balancers.put(load_balancer)
-
-    async def delete_load_balancer(self, load_balancer_id: int) -> None:
-        """Remove a load balancer; a missing one is fine."""
-        await self._balancers.delete(load_balancer_id)
-
-    def target_failures(self, load_balancer_id: int) -> Mapping[tuple[str, int], tuple[str, int | None]]:
-        """Failures of the last checks of the load balancer's haproxy."""
-        return self._balancers.failures(load_balancer_id)
-
-    def target_health(self, load_balancer_id: int) -> Mapping[tuple[str, int], str]:
-        """Health by (target address, listen port), from haproxy."""
-        return self._balancers.health(load_balancer_id)
 
     async def measure(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
         """Counters of cgroups, ports and load balancers since their start."""

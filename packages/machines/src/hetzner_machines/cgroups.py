@@ -73,14 +73,7 @@ def discover() -> tuple[Mounted, ...]:
 
 
 def limits(kind: str, name: str, cores: int, memory: float) -> dict[str, str]:
-    """Values for the files of a machine's cgroup.
-
-    Args:
-        kind: ``cgroup`` or ``cgroup2``.
-        name: Of the hierarchy, its controllers.
-        cores: Of the server type.
-        memory: Of the server type in GB.
-    """
+    """Values for the files of a machine's cgroup in a hierarchy; memory is in GB."""
     quota, size = str(cores * PERIOD), str(int(memory * 2**30))
     if kind == "cgroup2":
         return {"cpu.max": f"{quota} {PERIOD}", "memory.max": size} if not name else {}
@@ -104,18 +97,8 @@ def create(
 ) -> tuple[Hierarchy, ...]:
     """Make a machine's cgroups with its limits and without access to the host's disks; keeps existing ones.
 
-    In version 2, the guest's root is a cgroup below the machine's, which has the device program.
-
-    Args:
-        folder: The site's name in every hierarchy.
-        member: The machine's name in that.
-        host: The hierarchies.
-        cores: Limit of its CPU time.
-        memory: Limit of its memory in GB.
-        volumes: Numbers of the loop devices that it may open.
-
-    Raises:
-        OSError: The kernel refuses something.
+    In version 2, the guest's root is a cgroup below the machine's, which has the device program. ``volumes`` are
+    numbers of the loop devices that it may open.
     """
     made = []
     for mounted in host:
@@ -131,11 +114,7 @@ def create(
 
 
 def fence(hierarchies: Sequence[Hierarchy], volumes: Collection[int]) -> None:
-    """Deny a machine all disks of the host except these volumes.
-
-    Raises:
-        OSError: The kernel refuses, or can't distinguish volumes from disks.
-    """
+    """Deny a machine all disks of the host except these volumes; OSError if they can't be distinguished."""
     failure = None
     for one in deciding_about_devices(hierarchies):
         try:
@@ -159,11 +138,7 @@ def deciding_about_devices(hierarchies: Sequence[H]) -> list[H]:
 
 
 def freeze(hierarchies: Sequence[Hierarchy], *, still: bool) -> None:
-    """Freeze all processes of a machine, or thaw them. Blocks.
-
-    Raises:
-        OSError: The kernel refuses, or they still run after 10 seconds; thawing never fails.
-    """
+    """Freeze all processes of a machine for 10 seconds at most, or OSError; or thaw them. Blocks."""
     for one in hierarchies:
         own = Path(one.directory).parent
         if one.kind != "cgroup2" or not (own / "cgroup.freeze").exists():

@@ -76,13 +76,7 @@ def program(volumes: Collection[int] = ()) -> bytes:
 def fence(cgroup: Path, kind: str, volumes: Collection[int] = ()) -> None:
     """Deny processes below a cgroup the host's disks; replaces earlier permissions.
 
-    Args:
-        cgroup: For version 1 the site's, for version 2 the machine's.
-        kind: ``cgroup`` or ``cgroup2``.
-        volumes: Numbers of the loop devices that may be opened; only for version 2.
-
-    Raises:
-        OSError: The kernel refuses it.
+    In version 1 it is the site's cgroup. Only of version 2, ``volumes`` are loop devices that may be opened.
     """
     if kind == "cgroup":
         for line in denied(DRIVERS.read_text()):

@@ -150,8 +150,7 @@ def _take_over(source: Path, target: Path) -> None:
 def remove(folder: Path) -> None:
     """Remove a folder with its content; a missing one is fine.
 
-    Raises:
-        BackendError: A file can't be removed, or a file system is mounted below, which may be the user's.
+    BackendError if a file can't be removed, or a file system is mounted below, which may be the user's.
     """
     if mounted := mounts.below(folder.resolve()):
         raise BackendError(f"could not remove {folder}: something is mounted at {mounted[0]}")

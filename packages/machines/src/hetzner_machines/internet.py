@@ -62,13 +62,9 @@ def rules(
 ) -> str:
     """The site's table, for nft; replaces an existing one.
 
-    Args:
-        names: Of the site.
-        public_range: The machines' public addresses; other source addresses are rejected.
-        devices: Interfaces to the Internet.
-        switched_on: Those that did not forward before, to be restored later. From there only responses to any
-            clone's machines are forwarded, and traffic that another program redirects, as Docker does for
-            published ports.
+    Source addresses outside of ``public_range`` are rejected. ``switched_on`` are the interfaces to the
+    Internet that did not forward before, to be restored later. From there only responses to any clone's machines are
+    forwarded, and traffic that another program redirects, as Docker does for published ports.
     """
     table, link = names.table, names.host_link
     return f"""table inet {table}

@@ -15,13 +15,8 @@ def leave_the_hosts() -> str:
     """Detach the mounts of the calling thread, which has a new mount namespace, from the host's.
 
     In a chroot the root may not be a mount: then the kernel can neither make it private nor pivot it. The
-    thread's root becomes the root of the whole namespace, as entering a mount namespace does.
-
-    Returns:
-        The prefix for absolute paths from now on; empty outside of a chroot.
-
-    Raises:
-        OSError: Not permitted.
+    thread's root becomes the root of the whole namespace, as entering a mount namespace does. Returned
+    is the prefix for absolute paths from now on, empty outside of a chroot.
     """
     try:
         libc.mount("none", Path("/"), flags=_PRIVATE)

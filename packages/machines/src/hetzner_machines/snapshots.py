@@ -20,16 +20,10 @@ GB = 10**9
 
 
 def keep(directory: Path, target: Path, *, running: bool) -> float:
-    """Copy a machine's disk; keeps a complete copy, replaces an incomplete one. Blocks.
+    """Copy a machine's disk; keeps a complete copy, replaces an incomplete one. Returns GB. Blocks.
 
     A running machine is frozen meanwhile, so that the copy is consistent and its processes can't mislead it.
-
-    Returns:
-        Its size in GB.
-
-    Raises:
-        DiskFull: No space left.
-        NotPermitted: The machine can't be frozen.
+    DiskFull, or NotPermitted if it can't be frozen.
     """
     with disk.explained(target):
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

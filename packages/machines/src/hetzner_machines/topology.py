@@ -250,13 +250,7 @@ def asks_in_networks(machine: MachineSpec) -> bool:
 def network_changes(
     network: NetworkSpec, addresses: Sequence[Mapping[str, Any]], routes: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Commands that reconcile a network's kernel routes and gateway address.
-
-    Args:
-        network: The specification.
-        addresses: Output of ``ip -json addr show dev br0``.
-        routes: Output of ``ip -json -4 route show``.
-    """
+    """Commands that reconcile a network's kernel routes and gateway address, from ``ip -json`` in it."""
     gateway = network_gateway(network.ip_range)
     present = {a["local"] for link in addresses for a in link["addr_info"] if a["family"] == "inet"}
     on_link, through = _kernel_routes(routes)
@@ -294,13 +288,9 @@ def range_in_use(
     addresses: Sequence[Mapping[str, Any]],
     routes: Sequence[Mapping[str, Any]],
 ) -> str | None:
-    """What on the host uses the range of public addresses, or None.
+    """What on the host uses the range of public addresses, or None; our own link may.
 
-    Args:
-        public_range: The range.
-        own_link: Our interface, which may use it.
-        addresses: Output of ``ip -json addr show`` for the range's family (``-4`` or ``-6``).
-        routes: Output of ``ip -json route show table all`` for it.
+    The others are what ``ip -json addr show`` and ``ip -json route show table all`` say of the family.
     """
     for link in addresses:
         for address in link["addr_info"]:

@@ -56,11 +56,7 @@ class Volumes:
             run_blocking(["losetup", "--set-capacity", f"/dev/loop{number}"])
 
     def delete(self, volume_id: int) -> None:
-        """Remove a volume with its data; a missing one is fine.
-
-        Raises:
-            VolumeBusy: A process of a machine still has it open.
-        """
+        """Remove a volume with its data; a missing one is fine. VolumeBusy if a machine still has it open."""
         self.release(volume_id)
         self._file(volume_id).unlink(missing_ok=True)
 
@@ -81,8 +77,7 @@ class Volumes:
     def release(self, volume_id: int) -> None:
         """Detach a volume's loop device, so that its file is complete and another machine can use it.
 
-        Raises:
-            VolumeBusy: It is mounted or open.
+        VolumeBusy if it is mounted or open.
         """
         deadline = time.monotonic() + RELEASE_DEADLINE
         while (number := self.number(volume_id)) is not None:

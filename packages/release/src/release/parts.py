@@ -5,7 +5,6 @@ zlib of the Python that builds them, and what compresses the chart the Go that H
 """
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from image import recipe, sbom
@@ -35,26 +34,23 @@ def chart(tree: Path, folder: Path, time: int, helm: Path) -> None:
 def images(tree: Path, folder: Path, time: int) -> dict[str, str]:
     """Write the CCM's images into a folder: OCI layouts in tars, and their SBOMs. Their time is ``time``.
 
-    Returns:
-        Digests by platform, and that of the index, which a registry has after ``./dev image --push``.
+    Returns digests by platform, and that of the index, which a registry has after ``./dev image --push``.
     """
     source = read_source(tree, _at(time))
     built = build(source, cache_folder(), PLATFORMS)
+    digests = {"index": index_of(built, source.labels()).digest}
     for platform, image in zip(PLATFORMS, built, strict=True):
         stem = f"{source.project.name}-{source.project.version}-image-linux-{platform.name}"
         _archive(source, image, folder / f"{stem}.tar")
         (folder / f"{stem}.cdx.json").write_bytes(sbom.inside(image))
-    return {"index": index_of(built, source.labels()).digest} | _digests(built)
+        digests[platform.name] = image.manifest.digest
+    return digests
 
 
 def _archive(source: Source, image: Image, path: Path) -> None:
     repository = f"{recipe.REPOSITORY}:{source.project.version}"
     with path.open("wb") as file:
         write_layout({repository: image.manifest}, image.blobs, file)
-
-
-def _digests(built: Sequence[Image]) -> dict[str, str]:
-    return {p.name: image.manifest.digest for p, image in zip(PLATFORMS, built, strict=True)}
 
 
 def _at(time: int) -> dict[str, str]:

@@ -87,11 +87,7 @@ def snapshot(files: Iterable[Path]) -> dict[Path, tuple[int, int]]:
 
 
 def roll_out(site: Site, steps: Steps) -> int:
-    """Roll out what the tree holds now, once. If a step fails, the running CCM stays.
-
-    Raises:
-        EnvironmentBusy: Another command works on the environment.
-    """
+    """Roll out what the tree holds now, once, or EnvironmentBusy. If a step fails, the running CCM stays."""
     with environment_lock.changing(site, "deploy"):
         built = built_toolchain(site)
         hollow = daemon.require(site).backend == HOLLOW

@@ -76,13 +76,9 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     check_editor(arguments.editor)
     files = sources_of(site.root, arguments.file)
     check_source(site.root, files())
-    wanted = with_options(
-        with_program(
-            _beside_hollow_nodes(site) if hollow else _as_in_the_cluster(site, built), arguments.file
-        ),
-        debug=arguments.debug,
-        editor=arguments.editor,
-    )
+    beside = Wanted(ccm.command(site.kubeconfig), ccm.variables(site)) if hollow else None
+    wanted = with_program(beside or _as_in_the_cluster(site, built), arguments.file)
+    wanted = with_options(wanted, debug=arguments.debug, editor=arguments.editor)
     place = _hollow_place(site) if hollow else takeover.taken(site, built, steps.note)
     end_in_order()
     with place as noted:
@@ -172,10 +168,6 @@ def _content(site: Site, built: Toolchain, source: Source) -> dict[str, str]:
             return {key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()}
         return dict(data)
     return {}
-
-
-def _beside_hollow_nodes(site: Site) -> Wanted:
-    return Wanted(ccm.command(site.kubeconfig), ccm.variables(site))
 
 
 @contextmanager

@@ -111,13 +111,10 @@ def _rewritten(name: str, text: str) -> str:
         return posixpath.relpath(place(_resolved(name, found[1])), folder or ".") + found[2]
 
     parts = _FENCE.split(text)
-    parts[::2] = [_outside_of_code(part, link) for part in parts[::2]]  # between them, the fenced blocks
+    # Between them are the fenced blocks. Python's Markdown reads what is inside an HTML element only where
+    # that says so.
+    parts[::2] = [_LINK.sub(link, part).replace("<details>", '<details markdown="1">') for part in parts[::2]]
     return "".join(parts)
-
-
-def _outside_of_code(text: str, link: Callable[[re.Match[str]], str]) -> str:
-    # Python's Markdown reads what is inside an HTML element only where that says so.
-    return _LINK.sub(link, text).replace("<details>", '<details markdown="1">')
 
 
 def _shown(name: str, text: str) -> str:

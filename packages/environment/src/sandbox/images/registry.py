@@ -26,6 +26,7 @@ FOLDER = "registry"
 """Folder in the site's state; ``./dev down`` deletes it."""
 
 STOP_SECONDS = 5.0
+_START_SECONDS = 30.0
 _POLL_SECONDS = 0.02
 _CHUNK = 256 * 1024
 _LIBRARY = re.compile(r"^/v2/library/")
@@ -59,7 +60,6 @@ class Registry:
         address: The UNIX socket that it listens on; 107 characters at most.
         users: IDs of the host's users that may use it.
         elsewhere: Why a machine finds an image nowhere else either, if it isn't here; empty if it may.
-        start_seconds: That the program may take until it listens.
         idle_seconds: After which a transfer without a byte is given up.
     """
 
@@ -71,13 +71,12 @@ class Registry:
         users: Collection[int],
         elsewhere: str = "",
         *,
-        start_seconds: float = 30.0,
         idle_seconds: float = 300.0,
     ) -> None:
         self._program, self._folder, self._address = program, folder, address
         self._users = frozenset(users)
         self._elsewhere = elsewhere
-        self._start_seconds, self._idle_seconds = start_seconds, idle_seconds
+        self._idle_seconds = idle_seconds
         self._lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -160,7 +159,7 @@ class Registry:
         return aiohttp.ClientSession(
             connector=aiohttp.UnixConnector(str(self._address), limit=0),
             timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=self._start_seconds, sock_read=self._idle_seconds
+                total=None, sock_connect=_START_SECONDS, sock_read=self._idle_seconds
             ),
             auto_decompress=False,
         )
@@ -184,15 +183,13 @@ class Registry:
 
     async def _until_it_listens(self, process: asyncio.subprocess.Process, log: Path) -> None:
         try:
-            async with asyncio.timeout(self._start_seconds):
+            async with asyncio.timeout(_START_SECONDS):
                 while not await _accepts(self._address):
                     if process.returncode is not None:
                         raise NoRegistry(f"the registry ended with {process.returncode}; see {log}")
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
-            raise NoRegistry(
-                f"the registry does not answer within {self._start_seconds:g} s; see {log}"
-            ) from None
+            raise NoRegistry(f"the registry does not answer within {_START_SECONDS:g} s; see {log}") from None
 
     async def _stop(self) -> None:
         if self._session is not None:

@@ -37,14 +37,8 @@ def costs(components: Iterable[Component]) -> list[Cost]:
 def seconds_left(todo: Sequence[Cost], compiled: int, done: float, elapsed: float, cores: int) -> float:
     """Seconds on the clock that the rest of a build takes at the speed so far.
 
-    Until the speed is known, each core does one recorded second a second.
-
-    Args:
-        todo: The component that is being built, and those after it.
-        compiled: Packages of the first one that are compiled.
-        done: CPU seconds that components already built in this run took when they were recorded.
-        elapsed: Seconds since the run began.
-        cores: Usable processors.
+    Until the speed is known, each core does one recorded second a second. Of the first component in ``todo``,
+    ``compiled`` packages are done; components built before took ``done`` recorded CPU seconds.
     """
     first, *rest = todo
     part = min(compiled / first.packages, 1.0) if first.packages else 0.0

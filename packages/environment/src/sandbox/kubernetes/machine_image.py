@@ -93,7 +93,7 @@ def find(cache: Path) -> MachineImage | None:
 def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage:
     """The machine image, built where it is missing."""
     folders = _folders(cache, programs)
-    if not _complete(folders):
+    if not (folders.rootfs.is_dir() and folders.store.is_dir()):
         if os.geteuid() != 0:
             raise MissingRequirement(
                 "building the machine image requires root. Run this once as root, or use servers without "
@@ -138,10 +138,6 @@ def _folders(cache: Path, programs: Toolchain) -> _Folders:
         for tools in ([toolbox.key()], [])
     )
     return _Folders(debian, home / f"rootfs-{content}", with_tools, without)
-
-
-def _complete(folders: _Folders) -> bool:
-    return folders.rootfs.is_dir() and folders.store.is_dir()
 
 
 def _digest(*parts: str) -> str:

@@ -64,16 +64,16 @@ class LoadBalancers:
         self._watcher = Watcher(self._ended)
         self._closing = asyncio.Event()
 
-    async def put(self, spec: LoadBalancerSpec) -> None:
+    async def put(self, load_balancer: LoadBalancerSpec) -> None:
         """Create or change a load balancer; connections continue if possible.
 
         Its haproxy is restarted whenever it ends, until :meth:`delete` or :meth:`close`.
         """
-        async with self._lock(spec.id):
-            await self._connect(spec)
-            self._watcher.watch(spec.id, await asyncio.to_thread(self._serve, spec))
-            self._specs[spec.id] = spec
-            self._seen.pop(spec.id, None)
+        async with self._lock(load_balancer.id):
+            await self._connect(load_balancer)
+            self._watcher.watch(load_balancer.id, await asyncio.to_thread(self._serve, load_balancer))
+            self._specs[load_balancer.id] = load_balancer
+            self._seen.pop(load_balancer.id, None)
 
     async def close(self) -> None:
         """Forget all load balancers; their processes continue."""

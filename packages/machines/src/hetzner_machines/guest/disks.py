@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,8 +26,7 @@ def place(volume: int) -> Path:
 def show(disk: Disk) -> str:
     """Make the nodes of a volume, and mount it with automount; the working directory is the machine's root.
 
-    Returns:
-        Why it was not mounted; empty if it was. A machine starts without it, too.
+    Returns why it was not mounted, or nothing. A machine starts without it, too.
     """
     node = Path(f"dev/loop{disk.number}")
     node.unlink(missing_ok=True)
@@ -76,8 +75,3 @@ def inside(init: int, work: Callable[[], str]) -> str:
         libc.setns(namespace.fileno(), libc.CLONE_NEWNS)
     os.chdir("/")
     return work()
-
-
-def show_all(disks: Sequence[Disk]) -> list[str]:
-    """Show all volumes of a starting machine; returns why some could not be mounted."""
-    return [reason for disk in disks if (reason := show(disk))]

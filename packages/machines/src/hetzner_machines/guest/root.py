@@ -144,7 +144,7 @@ def build(boot: Boot) -> None:
     libc.unmount(Path(), libc.MNT_DETACH)
     os.chdir("/")
     # From here on the guest's symbolic links can't leave its root.
-    for reason in disks.show_all(boot.disks):
+    for reason in filter(None, map(disks.show, boot.disks)):
         print(reason)
     libc.set_hostname(own_name(Path("etc/hostname")) or boot.name)
     libc.mount("none", Path("/"), flags=libc.MS_REC | libc.MS_SHARED)
