@@ -83,19 +83,14 @@ class Emulator:
 
 
 class RecordingBackend(RecordsBackend):
-    """Records the calls that change something.
+    """Records the calls that change something."""
 
-    Attributes:
-        calls: Name and arguments of each call that succeeded.
-        failure: Raised by calls whose name contains ``failing``.
-    """
-
-    failure: Exception | None = None
+    failure: Exception | None = None  # raised by calls whose name contains `failing`
     failing = ""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []  # name and arguments of each call that succeeded
 
     def of(self, name: str) -> list[Any]:
         """The last arguments of the calls of a method."""

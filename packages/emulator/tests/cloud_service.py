@@ -21,17 +21,12 @@ START_SECONDS = 20
 
 
 class Service(requests.Session):
-    """A client of the running cloud.
-
-    Attributes:
-        base: Its address, without a path.
-        writes: How many requests were sent that may change something.
-    """
+    """A client of the running cloud."""
 
     def __init__(self, base: str) -> None:
         super().__init__()
-        self.writes = 0
-        self.base = base
+        self.writes = 0  # how many requests were sent that may change something
+        self.base = base  # its address, without a path
         self.headers["Authorization"] = f"Bearer {TOKEN}"
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:

@@ -84,15 +84,10 @@ def state_file(tmp_path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Guide:
-    """docs/guides/testing-with-the-emulator.md.
+    """docs/guides/testing-with-the-emulator.md."""
 
-    Attributes:
-        examples: Its Python, as one file.
-        typed: Its command lines.
-    """
-
-    examples: str
-    typed: list[str]
+    examples: str  # its Python, as one file
+    typed: list[str]  # its command lines
 
 
 @pytest.fixture(scope="session")

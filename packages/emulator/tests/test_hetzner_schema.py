@@ -91,19 +91,15 @@ def catalogues(service: Any, base: str) -> dict[str, int]:
 
 
 class World:
-    """One of each object, as a request may find them.
-
-    Attributes:
-        ids: By resource, such as ``servers``; ``servers/actions`` is that of an action on one.
-        writes: How many requests the service had by then that may change something.
-    """
+    """One of each object, as a request may find them."""
 
     def __init__(self, service: Any, base: str) -> None:
         self._service, self._base = service, base
         service.post(f"{base}/_sandbox/reset", timeout=60).raise_for_status()
+        # by resource, such as `servers`; `servers/actions` is that of an action on one
         self.ids = dict(catalogues(service, base))
         self._create()
-        self.writes = service.writes
+        self.writes = service.writes  # how many requests the service had by then that may change something
 
     def _create(self) -> None:
         network = self._make("networks", ip_range="10.0.0.0/8", subnets=[SUBNET], routes=[ROUTE])

@@ -13,15 +13,10 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "GRPC_PROXY")
 
 @dataclass(frozen=True)
 class Address:
-    """The address of the API on this machine.
+    """The address of the API on this machine."""
 
-    Attributes:
-        port: On 127.0.0.1.
-        token: Of a project; valid for admin calls, too.
-    """
-
-    port: int
-    token: str
+    port: int  # on 127.0.0.1
+    token: str  # of a project; valid for admin calls, too
 
     @property
     def endpoint(self) -> str:

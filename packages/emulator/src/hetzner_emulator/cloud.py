@@ -22,51 +22,34 @@ from hetzner_emulator.traffic.requests import RequestLog
 
 
 class Cloud:
-    """The context of handlers and effects. Admin calls can change the settings.
-
-    Attributes:
-        config: Settings at the start.
-        store: The state.
-        backend: Creates what the API shows.
-        actions: Asynchronous changes.
-        addresses: Public addresses.
-        limiter: Of requests.
-        faults: Injected faults.
-        requests: The log.
-        limits: Setting: quotas by name.
-        action_mode: Setting: a mode, or the seconds of every action.
-        sold_out: Setting: pairs of server type and location without capacity.
-        vswitches: Setting: IDs of Robot's vSwitches.
-        tokens: Setting: project by token.
-        read_only_tokens: Setting: tokens for GET requests only.
-        measurements: For metrics.
-        encoded: Cached JSON of objects.
-        applied: The last value that the backend applied, by kind and ID.
-        guest_event: Reports that a guest changed its power; the servers' module sets it.
-    """
+    """The context of handlers and effects. Admin calls can change the settings."""
 
     def __init__(
         self, config: CloudConfig, backend: Backend, clock: Callable[[], float], randomness: Random
     ) -> None:
-        self.config = config
-        self.backend = backend
+        self.config = config  # settings at the start
+        self.backend = backend  # creates what the API shows
         self.now = clock
         self.randomness = randomness
         self.store = Store(config.state_file)
         self.actions = Actions(self)
         self.addresses = AddressPool(config, self.store)
-        self.limiter = RateLimiter(config.rate_limit)
+        self.limiter = RateLimiter(config.rate_limit)  # of requests
         self.faults = Faults()
         self.requests = RequestLog(config.request_log)
-        self.limits: dict[str, int] = {**LIMITS, **config.limits}
+        self.limits: dict[str, int] = {**LIMITS, **config.limits}  # setting: quotas by name
+        # setting: a mode, or the seconds of every action
         self.action_mode: ActionMode | float = config.actions
-        self.sold_out = config.sold_out
-        self.vswitches: frozenset[int] = frozenset()
+        self.sold_out = config.sold_out  # setting: pairs of server type and location without capacity
+        self.vswitches: frozenset[int] = frozenset()  # setting: IDs of Robot's vSwitches
+        # reports that a guest changed its power; the servers' module sets it
         self.guest_event: Callable[[int, str], None] = lambda _server, _state: None
-        self.measurements = Measurements()
-        self.encoded = Encoded(self.store)
+        self.measurements = Measurements()  # for metrics
+        self.encoded = Encoded(self.store)  # cached JSON of objects
+        # the last value that the backend applied, by kind and ID
         self.applied: dict[tuple[str, int], object] = {}
-        self.tokens: dict[str, str] = dict(config.tokens)
+        self.tokens: dict[str, str] = dict(config.tokens)  # setting: project by token
+        # setting: tokens for GET requests only
         self.read_only_tokens: set[str] = set(config.read_only_tokens)
         self._exclusive: dict[tuple[str, int], asyncio.Lock] = {}
 

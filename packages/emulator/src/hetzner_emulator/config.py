@@ -33,32 +33,21 @@ LIMITS: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class CloudConfig:
-    """Settings of the cloud at the start.
+    """Settings of the cloud at the start."""
 
-    Attributes:
-        tokens: Project name by API token.
-        read_only_tokens: Tokens for GET requests only.
-        state_file: SQLite file of the state; None means memory only.
-        public_ipv4: Range of the public IPv4 addresses.
-        reserved_ipv4: Number of unused addresses at the start of that range.
-        public_ipv6: Range of the /64 networks.
-        actions: ``instant`` (as fast as the backend), ``realistic`` (seconds) or ``slow`` (tens of seconds).
-        rate_limit: Requests an hour and project; 0 disables the limit.
-        limits: Quotas that differ from :data:`LIMITS`.
-        sold_out: Pairs of server type and location without capacity.
-        certificate_seconds: Duration of the issuance of a certificate; None follows ``actions``.
-        request_log: Maximum number of requests in the log.
-    """
-
-    tokens: Mapping[str, str]
-    read_only_tokens: frozenset[str] = frozenset()
-    state_file: Path | None = None
+    tokens: Mapping[str, str]  # project name by API token
+    read_only_tokens: frozenset[str] = frozenset()  # tokens for GET requests only
+    state_file: Path | None = None  # SQLite file of the state; None means memory only
+    # range of the public IPv4 addresses
     public_ipv4: IPv4Network = field(default_factory=lambda: IPv4Network("203.0.113.0/24"))
-    reserved_ipv4: int = 4
+    reserved_ipv4: int = 4  # number of unused addresses at the start of that range
+    # range of the /64 networks
     public_ipv6: IPv6Network = field(default_factory=lambda: IPv6Network("2001:db8::/32"))
+    # `instant` (as fast as the backend), `realistic` (seconds) or `slow` (tens of seconds)
     actions: ActionMode = "instant"
-    rate_limit: int = 3600
-    limits: Mapping[str, int] = field(default_factory=dict)
-    sold_out: frozenset[tuple[str, str]] = frozenset()
+    rate_limit: int = 3600  # requests an hour and project; 0 disables the limit
+    limits: Mapping[str, int] = field(default_factory=dict)  # quotas that differ from LIMITS
+    sold_out: frozenset[tuple[str, str]] = frozenset()  # pairs of server type and location without capacity
+    # duration of the issuance of a certificate; None follows `actions`
     certificate_seconds: float | None = None
-    request_log: int = 50_000
+    request_log: int = 50_000  # maximum number of requests in the log

@@ -39,23 +39,16 @@ class StateFileError(EmulatorError):
 
 
 class ApiError(Exception):
-    """A request is refused.
-
-    Attributes:
-        code: Hetzner's machine-readable code.
-        message: Its text for people.
-        details: Depends on the code, or None.
-        status: HTTP status.
-    """
+    """A request is refused."""
 
     def __init__(
         self, code: str, message: str, details: Mapping[str, Any] | None = None, status: int | None = None
     ) -> None:
         super().__init__(f"{message} ({code})")
-        self.code = code
-        self.message = message
-        self.details = details
-        self.status = status if status is not None else STATUSES.get(code, 422)
+        self.code = code  # Hetzner's machine-readable code
+        self.message = message  # its text for people
+        self.details = details  # depends on the code, or None
+        self.status = status if status is not None else STATUSES.get(code, 422)  # HTTP status
 
     def wire(self) -> dict[str, Any]:
         """The body of the response."""

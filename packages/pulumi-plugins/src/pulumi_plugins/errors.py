@@ -29,16 +29,12 @@ class PartialError(ProviderError):
     """Something was created or changed, but isn't complete.
 
     The engine keeps it in the state, and the next run updates it.
-
-    Attributes:
-        id: The resource's id.
-        outputs: Its known outputs.
     """
 
     def __init__(self, reason: str, identity: str, outputs: dict[str, Any]) -> None:
         super().__init__(reason)
-        self.id = identity
-        self.outputs = outputs
+        self.id = identity  # the resource's id
+        self.outputs = outputs  # its known outputs
 
 
 class ClusterUnreachableError(ProviderError):

@@ -26,35 +26,23 @@ CONFLICTING = frozenset({"network"})
 
 @record
 class Action(Record):
-    """One asynchronous change.
-
-    Attributes:
-        command: Its name in the API.
-        status: One of ``running``, ``success`` and ``error``.
-        finished: Unix time, None while it runs.
-        due: Earliest end in Unix time.
-        resources: The resources in the API.
-        locks: The resources that other requests can't change until the action ends.
-        effect: Name of the registered coroutine that makes the change, or "".
-        arguments: For the effect.
-        after: ID of the action that must succeed first, or None.
-        error: Code and message, None unless the status is error.
-    """
+    """One asynchronous change."""
 
     KIND: ClassVar[str] = "action"
     FIRST_ID: ClassVar[int] = 9_000_001
 
-    command: str
+    command: str  # its name in the API
     resources: list[Reference]
-    status: str = "running"
+    status: str = "running"  # one of `running`, `success` and `error`
     started: float = 0.0
-    finished: float | None = None
-    due: float = 0.0
+    finished: float | None = None  # Unix time, None while it runs
+    due: float = 0.0  # earliest end in Unix time
+    # the resources that other requests can't change until the action ends
     locks: list[Reference] = msgspec.field(default_factory=list)
-    effect: str = ""
-    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
-    after: int | None = None
-    error: tuple[str, str] | None = None
+    effect: str = ""  # name of the registered coroutine that makes the change, or ""
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict)  # for the effect
+    after: int | None = None  # ID of the action that must succeed first, or None
+    error: tuple[str, str] | None = None  # code and message, None unless the status is error
 
 
 def action_wire(action: Action, now: float) -> dict[str, Any]:

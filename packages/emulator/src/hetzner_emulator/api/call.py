@@ -20,23 +20,14 @@ R = TypeVar("R", bound=Record)
 
 @dataclass
 class Call:
-    """An authorized request.
-
-    Attributes:
-        cloud: The cloud.
-        project: Of the token.
-        parameters: The parameters in the path.
-        query: The query, with repetitions.
-        body: Decoded JSON.
-        url: URL without the query, for links.
-    """
+    """An authorized request."""
 
     cloud: Cloud
-    project: str
+    project: str  # of the token
     parameters: Mapping[str, str]
-    query: MultiMapping[str]
-    body: Any
-    url: str
+    query: MultiMapping[str]  # the query, with repetitions
+    body: Any  # decoded JSON
+    url: str  # URL without the query, for links
 
     def fields(self) -> Fields:
         """The fields of the body."""

@@ -109,24 +109,16 @@ def deprecation_wire(deprecation: Deprecation | None) -> dict[str, str] | None:
 
 @dataclass(frozen=True)
 class Catalog(Generic[E]):
-    """A resource that clients can only read.
+    """A resource that clients can only read."""
 
-    Attributes:
-        path: For example ``locations``; also the key of listings.
-        key: Of single objects.
-        entries: All entries.
-        listed: Whether an entry is in listings and has a name; GET finds each by its ID.
-        wire: How the API shows an entry.
-        sorts: Fields that listings can be sorted by.
-        filters: Query parameters besides ``name``, with the text that they compare with.
-    """
-
-    path: str
-    key: str
+    path: str  # for example `locations`; also the key of listings
+    key: str  # of single objects
     entries: Sequence[E]
-    wire: Callable[[Call, E], dict[str, Any]]
-    sorts: Sequence[str] = ("id",)
+    wire: Callable[[Call, E], dict[str, Any]]  # how the API shows an entry
+    sorts: Sequence[str] = ("id",)  # fields that listings can be sorted by
+    # query parameters besides `name`, with the text that they compare with
     filters: Mapping[str, Callable[[E], str | None]] = field(default_factory=dict)
+    # whether an entry is in listings and has a name; GET finds each by its ID
     listed: Callable[[E], bool] = lambda _entry: True
 
     def register(self) -> None:

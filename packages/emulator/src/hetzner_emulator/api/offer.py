@@ -48,26 +48,20 @@ class Deprecation:
 
 @dataclass(frozen=True)
 class ServerType:
-    """A size of servers.
-
-    Attributes:
-        memory: In GB.
-        disk: In GB.
-        monthly: Price in euros without tax, in most of its locations.
-        elsewhere: Price by location where it is another one.
-        deprecation: None where it is not deprecated. What was taken away is not listed, but has its id.
-    """
+    """A size of servers."""
 
     id: int
     name: str
     cores: int
-    memory: float
-    disk: int
-    monthly: float
+    memory: float  # in GB
+    disk: int  # in GB
+    monthly: float  # price in euros without tax, in most of its locations
     category: str
     locations: tuple[str, ...]
     architecture: Literal["x86", "arm"] = "x86"
+    # price by location where it is another one
     elsewhere: Mapping[str, float] = field(default_factory=dict, hash=False)
+    # None where it is not deprecated. What was taken away is not listed, but has its id.
     deprecation: Deprecation | None = None
 
     @property

@@ -55,57 +55,38 @@ class Resource(Generic[R]):
 
     These are the listing, GET and PUT of one object and, if the resource has them, DELETE, metrics, and the
     listings of actions.
-
-    Attributes:
-        path: For example ``ssh_keys``; also the key of listings, and the name of the quota.
-        kind: Class of its records; its ``KIND`` is the key of single objects.
-        wire: How the API shows one.
-        of_state: Whether ``wire`` depends on the state alone, so that its result can be cached.
-        sorts: Fields that listings can be sorted by.
-        filters: Query parameters with the text that they compare with.
-        longest_name: Maximum length of a name in characters.
-        name_problem: Describes what is invalid in a name; "" if it is valid.
-        by_name: Whether paths can have a name in place of the ID.
-        renames: Whether PUT changes the name.
-        flags: Further booleans that PUT changes.
-        texts: Further texts that PUT changes.
-        put_conflicts: Whether PUT is refused while an action changes the object.
-        deletes: Whether DELETE is registered here.
-        protection: The field that protects an object against DELETE; with one, a running action prevents it,
-            too. "" if there is none.
-        changes_protection: Whether ``delete`` is ``optional`` or ``required`` in the action
-            ``change_protection``; "" if the resource registers the action itself, or has none.
-        check_delete: Raises other reasons against deletion.
-        delete_status: Of the response if an action ``delete_…`` with the effect of that name deletes the
-            object; 0 if DELETE does.
-        delete_from_backend: Deletes what the backend has of an object; if it fails, the object stays.
-        backend_error: Code of the response to such a failure.
-        series: Names of the series in its metrics by their type; empty if it has none.
-        actions: Whether the resource has actions.
     """
 
-    path: str
-    kind: type[R]
-    wire: Wire[R]
-    sorts: Collection[str] = ("id", "name", "created")
+    path: str  # for example `ssh_keys`; also the key of listings, and the name of the quota
+    kind: type[R]  # class of its records; its `KIND` is the key of single objects
+    wire: Wire[R]  # how the API shows one
+    sorts: Collection[str] = ("id", "name", "created")  # fields that listings can be sorted by
+    # query parameters with the text that they compare with
     filters: Mapping[str, Filter[R]] = field(default_factory=dict)
-    longest_name: int = 128
+    longest_name: int = 128  # maximum length of a name in characters
+    # describes what is invalid in a name; "" if it is valid
     name_problem: Callable[[str], str] = lambda _name: ""
-    by_name: bool = False
-    renames: bool = True
-    flags: Collection[str] = ()
-    texts: Collection[str] = ()
-    put_conflicts: bool = False
-    deletes: bool = True
+    by_name: bool = False  # whether paths can have a name in place of the ID
+    renames: bool = True  # whether PUT changes the name
+    flags: Collection[str] = ()  # further booleans that PUT changes
+    texts: Collection[str] = ()  # further texts that PUT changes
+    put_conflicts: bool = False  # whether PUT is refused while an action changes the object
+    deletes: bool = True  # whether DELETE is registered here
+    # the field that protects an object against DELETE, which a running action then prevents, too; or ""
     protection: str = ""
+    # whether `delete` is `optional` or `required` in the action `change_protection`; "" if the resource
+    # registers the action itself, or has none
     changes_protection: Literal["", "optional", "required"] = ""
+    # raises other reasons against deletion
     check_delete: Callable[[Cloud, R], None] = lambda _cloud, _entry: None
-    delete_status: int = 0
+    delete_status: int = 0  # of the response if an action `delete_…` deletes the object; 0 if DELETE does
+    # deletes what the backend has of an object; if it fails, the object stays
     delete_from_backend: Callable[[Cloud, R], Awaitable[None]] | None = None
-    backend_error: str = "service_error"
+    backend_error: str = "service_error"  # code of the response to such a failure
+    # names of the series in its metrics by their type; empty if it has none
     series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    actions: bool = True
-    of_state: bool = False
+    actions: bool = True  # whether the resource has actions
+    of_state: bool = False  # whether `wire` depends on the state alone, so that its result can be cached
 
     def register(self) -> None:
         """Register the operations that most resources have."""

@@ -12,31 +12,20 @@ from hetzner_emulator.state.records import Record, record, timestamp
 
 @record
 class Certificate(Record):
-    """A certificate.
-
-    Attributes:
-        type: Either ``uploaded`` or ``managed``.
-        certificate: PEM chain, None until it is issued.
-        private_key: PEM; the API never returns it.
-        fingerprint: SHA-256 in hexadecimal pairs, None until it is issued.
-        not_valid_before: Unix time, None until it is issued.
-        not_valid_after: Likewise.
-        issuance: One of ``pending``, ``completed`` and ``failed``; "" for uploaded ones.
-        error: Code and message of a failed issuance.
-    """
+    """A certificate."""
 
     KIND: ClassVar[str] = "certificate"
     FIRST_ID: ClassVar[int] = 8_000_001
 
-    type: str
+    type: str  # either `uploaded` or `managed`
     domain_names: list[str] = msgspec.field(default_factory=list)
-    certificate: str | None = None
-    private_key: str = ""
-    fingerprint: str | None = None
-    not_valid_before: float | None = None
-    not_valid_after: float | None = None
-    issuance: str = ""
-    error: tuple[str, str] | None = None
+    certificate: str | None = None  # PEM chain, None until it is issued
+    private_key: str = ""  # PEM; the API never returns it
+    fingerprint: str | None = None  # SHA-256 in hexadecimal pairs, None until it is issued
+    not_valid_before: float | None = None  # Unix time, None until it is issued
+    not_valid_after: float | None = None  # likewise
+    issuance: str = ""  # one of `pending`, `completed` and `failed`; "" for uploaded ones
+    error: tuple[str, str] | None = None  # code and message of a failed issuance
 
 
 def users(cloud: Cloud, certificate: Certificate) -> list[int]:

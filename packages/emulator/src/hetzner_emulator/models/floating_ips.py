@@ -14,15 +14,7 @@ from hetzner_emulator.state.records import Indexes, Record, record
 
 @record
 class FloatingIp(Record):
-    """A public address that the network routes to a server, which must configure it.
-
-    Attributes:
-        type: Either ``ipv4`` or ``ipv6``.
-        ip: An address, or a /64 network.
-        home_location: Name.
-        server: ID of the server that it is assigned to, or None.
-        dns_ptr: Reverse names by address.
-    """
+    """A public address that the network routes to a server, which must configure it."""
 
     KIND: ClassVar[str] = "floating_ip"
     FIRST_ID: ClassVar[int] = 22_000_001
@@ -31,12 +23,12 @@ class FloatingIp(Record):
         "floating_ips_of": lambda ip: {ip.server} - {None},
     }
 
-    type: str
-    ip: str
-    home_location: str
+    type: str  # either `ipv4` or `ipv6`
+    ip: str  # an address, or a /64 network
+    home_location: str  # name
     description: str = ""
-    server: int | None = None
-    dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)
+    server: int | None = None  # ID of the server that it is assigned to, or None
+    dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)  # reverse names by address
     protected: bool = False
 
 

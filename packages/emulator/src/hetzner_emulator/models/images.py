@@ -12,19 +12,7 @@ from hetzner_emulator.state.records import Indexes, Record, record
 
 @record
 class Snapshot(Record):
-    """An image of a server's disk, of type ``snapshot`` or ``backup``.
-
-    Attributes:
-        architecture: ``x86`` or ``arm``.
-        source: ID of the server that it is a copy of.
-        source_name: Its name at that time.
-        bound_to: ID of the server whose backup it is, or None.
-        flavor: Of the operating system.
-        version: Likewise.
-        disk_size: In GB, of the server's disk.
-        size: In GB, of the copy; None until it is complete.
-        status: ``creating`` or ``available``.
-    """
+    """An image of a server's disk, of type ``snapshot`` or ``backup``."""
 
     KIND: ClassVar[str] = "image"
     FIRST_ID: ClassVar[int] = 500_000_001  # above those of system images
@@ -34,15 +22,15 @@ class Snapshot(Record):
 
     type: str
     description: str
-    architecture: str
-    source: int
-    source_name: str
-    bound_to: int | None
-    flavor: str
-    version: str
-    disk_size: int
-    size: float | None = None
-    status: str = "creating"
+    architecture: str  # `x86` or `arm`
+    source: int  # ID of the server that it is a copy of
+    source_name: str  # its name at that time
+    bound_to: int | None  # ID of the server whose backup it is, or None
+    flavor: str  # of the operating system
+    version: str  # likewise
+    disk_size: int  # in GB, of the server's disk
+    size: float | None = None  # in GB, of the copy; None until it is complete
+    status: str = "creating"  # `creating` or `available`
     protected: bool = False
 
 

@@ -20,18 +20,12 @@ INCLUDED_TRAFFIC = 20 * 1024**4
 
 
 class Setting(NamedTuple):
-    """A field that the request for a load balancer and the action ``change_<name>`` set alike.
+    """A field that the request for a load balancer and the action ``change_<name>`` set alike."""
 
-    Attributes:
-        name: The field of :class:`LoadBalancer`, and of the API's.
-        read: The method of :class:`Fields` that reads it.
-        allowed: Its further arguments; ``default`` is the value of a new load balancer.
-        key: The only member of the API's field, which is an object; empty if the field is the value itself.
-    """
-
-    name: str
-    read: Callable[..., Any]
-    allowed: dict[str, Any]
+    name: str  # the field of LoadBalancer, and of the API's
+    read: Callable[..., Any]  # the method of Fields that reads it
+    allowed: dict[str, Any]  # its further arguments; `default` is the value of a new load balancer
+    # the only member of the API's field, which is an object; empty if the field is the value itself
     key: str = ""
 
     def created(self, fields: Fields) -> Any:
@@ -83,21 +77,7 @@ class Target(msgspec.Struct, frozen=True):
 
 @record
 class LoadBalancer(Holder):
-    """A load balancer.
-
-    Attributes:
-        type: Name of its type.
-        location: Name.
-        algorithm: Either ``round_robin`` or ``least_connections``.
-        ipv4: Public address.
-        ipv6: Public address.
-        primary_ips: IDs by ``ipv4`` and ``ipv6``; without an address that Hetzner manages.
-        public_enabled: Whether it accepts connections to them.
-        dns_ptr: Reverse names by address.
-        attachments: To a network, or empty.
-        services: As the API shows them.
-        targets: As in the request, with label selectors.
-    """
+    """A load balancer."""
 
     KIND: ClassVar[str] = "load_balancer"
     FIRST_ID: ClassVar[int] = 3_000_001
@@ -110,16 +90,17 @@ class LoadBalancer(Holder):
         },
     }
 
-    type: str
-    location: str
+    type: str  # name of its type
+    location: str  # name
     ipv4: str
     ipv6: str
-    algorithm: str = "round_robin"
-    public_enabled: bool = True
+    algorithm: str = "round_robin"  # either `round_robin` or `least_connections`
+    public_enabled: bool = True  # whether it accepts connections to them
+    # IDs by `ipv4` and `ipv6`; without an address that Hetzner manages
     primary_ips: dict[str, int] = msgspec.field(default_factory=dict)
-    dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)
-    services: list[dict[str, Any]] = msgspec.field(default_factory=list)
-    targets: list[Target] = msgspec.field(default_factory=list)
+    dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)  # reverse names by address
+    services: list[dict[str, Any]] = msgspec.field(default_factory=list)  # as the API shows them
+    targets: list[Target] = msgspec.field(default_factory=list)  # as in the request, with label selectors
     protected: bool = False
 
     @property

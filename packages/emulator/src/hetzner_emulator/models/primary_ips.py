@@ -17,16 +17,7 @@ from hetzner_emulator.wire.fields import Fields
 
 @record
 class PrimaryIp(Record):
-    """A public address that a server or a load balancer can have.
-
-    Attributes:
-        type: Either ``ipv4`` or ``ipv6``.
-        ip: An address, or a /64 network.
-        dns_ptr: Reverse names by address.
-        assignee: Id of its server or load balancer, or None.
-        assignee_type: What that is: ``server`` or ``load_balancer``.
-        blocked: Whether Hetzner has blocked the address.
-    """
+    """A public address that a server or a load balancer can have."""
 
     KIND: ClassVar[str] = "primary_ip"
     FIRST_ID: ClassVar[int] = 6_000_001
@@ -35,14 +26,14 @@ class PrimaryIp(Record):
         "assignee": lambda ip: {ip.assignee} - {None},
     }
 
-    type: str
-    ip: str
+    type: str  # either `ipv4` or `ipv6`
+    ip: str  # an address, or a /64 network
     location: str
     auto_delete: bool = False
-    assignee: int | None = None
-    assignee_type: str = "server"
-    blocked: bool = False
-    dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)
+    assignee: int | None = None  # ID of its server or load balancer, or None
+    assignee_type: str = "server"  # what that is: `server` or `load_balancer`
+    blocked: bool = False  # whether Hetzner has blocked the address
+    dns_ptr: dict[str, str] = msgspec.field(default_factory=dict)  # reverse names by address
     protected: bool = False
 
 

@@ -12,24 +12,16 @@ from hetzner_emulator.state.records import Record, record
 
 @record
 class RobotServer(Record):
-    """A dedicated server.
-
-    Attributes:
-        ip: Its main IPv4 address.
-        ipv6_net: Its /64 without the length, or None.
-        product: For example ``AX41-NVMe``.
-        dc: For example ``FSN1-DC14``.
-        operating_status: One of ``running``, ``shut off`` and ``not supported`` (by the model).
-    """
+    """A dedicated server."""
 
     KIND: ClassVar[str] = "robot_server"
     FIRST_ID: ClassVar[int] = 321_001
 
-    ip: str
-    ipv6_net: str | None = None
-    product: str = "AX41-NVMe"
-    dc: str = "FSN1-DC14"
-    operating_status: str = "running"
+    ip: str  # its main IPv4 address
+    ipv6_net: str | None = None  # its /64 without the length, or None
+    product: str = "AX41-NVMe"  # for example `AX41-NVMe`
+    dc: str = "FSN1-DC14"  # for example `FSN1-DC14`
+    operating_status: str = "running"  # one of `running`, `shut off` and `not supported` (by the model)
     status: str = "ready"
     cancelled: bool = False
     subnets: list[dict[str, str]] = msgspec.field(default_factory=list)

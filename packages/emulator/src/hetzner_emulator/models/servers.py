@@ -31,39 +31,24 @@ FIREWALLS_OF: list[Contribution] = []
 
 @record
 class Server(Holder):
-    """A server.
-
-    Attributes:
-        status: As in the API.
-        server_type: Name.
-        image: Id, or None when unknown.
-        location: Name.
-        public_keys: Of the SSH keys chosen at creation, for the metadata service.
-        user_data: As given.
-        ipv4: Id of its primary IP of that type, or None.
-        ipv6: Likewise.
-        attachments: To networks.
-        placement_group: Id, or None.
-        iso: Id, or None.
-        disk: Size of the disk in GB.
-        rescue_enabled: Whether the next boot uses the rescue system.
-    """
+    """A server."""
 
     KIND: ClassVar[str] = "server"
     FIRST_ID: ClassVar[int] = 4_000_001
 
-    status: str
-    server_type: str
-    image: int | None
-    location: str
+    status: str  # as in the API
+    server_type: str  # name
+    image: int | None  # ID, or None when unknown
+    location: str  # name
+    # of the SSH keys chosen at creation, for the metadata service
     public_keys: list[str] = msgspec.field(default_factory=list)
-    user_data: str = ""
-    ipv4: int | None = None
-    ipv6: int | None = None
-    placement_group: int | None = None
-    iso: int | None = None
-    disk: int = 0
-    rescue_enabled: bool = False
+    user_data: str = ""  # as given
+    ipv4: int | None = None  # ID of its primary IP of that type, or None
+    ipv6: int | None = None  # likewise
+    placement_group: int | None = None  # ID, or None
+    iso: int | None = None  # ID, or None
+    disk: int = 0  # size of the disk in GB
+    rescue_enabled: bool = False  # whether the next boot uses the rescue system
     backup_window: str | None = None
     delete_protected: bool = False
     rebuild_protected: bool = False

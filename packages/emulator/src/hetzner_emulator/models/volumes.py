@@ -17,17 +17,7 @@ _NAME = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
 
 @record
 class Volume(Record):
-    """A disk that servers can have.
-
-    Attributes:
-        size: In GB.
-        location: Name.
-        format: File system at its creation, or None.
-        status: ``creating`` or ``available``.
-        server: ID of its server, or None.
-        automount: Whether the server mounts it.
-        wanted_by: ID of the server that an action is attaching it to, or None.
-    """
+    """A disk that servers can have."""
 
     KIND: ClassVar[str] = "volume"
     FIRST_ID: ClassVar[int] = 21_000_001
@@ -35,13 +25,13 @@ class Volume(Record):
         "volumes_of": lambda volume: {volume.server, volume.wanted_by} - {None},
     }
 
-    size: int
-    location: str
-    format: str | None = None
-    status: str = "creating"
-    server: int | None = None
-    automount: bool = False
-    wanted_by: int | None = None
+    size: int  # in GB
+    location: str  # name
+    format: str | None = None  # file system at its creation, or None
+    status: str = "creating"  # `creating` or `available`
+    server: int | None = None  # ID of its server, or None
+    automount: bool = False  # whether the server mounts it
+    wanted_by: int | None = None  # ID of the server that an action is attaching it to, or None
     protected: bool = False
 
 

@@ -25,14 +25,10 @@ class Sample:
 
 
 class Measurements:
-    """The latest samples by kind and ID.
-
-    Attributes:
-        at: Unix time of the last one.
-    """
+    """The latest samples by kind and ID."""
 
     def __init__(self) -> None:
-        self.at = -math.inf
+        self.at = -math.inf  # Unix time of the last one
         self._samples: dict[Key, deque[Sample]] = {}
 
     def add(

@@ -12,26 +12,18 @@ Indexes = Mapping[str, Callable[[Any], Iterable[Hashable]]]
 
 
 class Record(msgspec.Struct, kw_only=True):
-    """An object of the state.
-
-    Attributes:
-        id: Unique among all objects of its kind, in all projects.
-        project: Owns it.
-        name: Unique in its project for most kinds.
-        labels: The user's key/value pairs.
-        created: Unix time in seconds.
-    """
+    """An object of the state."""
 
     KIND: ClassVar[str] = "record"
     FIRST_ID: ClassVar[int] = 1
     INDEXES: ClassVar[Indexes] = {}
     """Functions by index that return the keys of a record for ``store.lookup``."""
 
-    id: int
-    project: str
-    name: str = ""
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-    created: float = 0.0
+    id: int  # unique among all objects of its kind, in all projects
+    project: str  # owns it
+    name: str = ""  # unique in its project for most kinds
+    labels: dict[str, str] = msgspec.field(default_factory=dict)  # the user's key/value pairs
+    created: float = 0.0  # Unix time in seconds
 
     @property
     def reference(self) -> Reference:

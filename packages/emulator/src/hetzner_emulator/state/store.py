@@ -26,13 +26,10 @@ class Store:
 
     After a change of an object, call :meth:`put` or :meth:`remove`; :meth:`commit` writes all changes since
     the last commit in one transaction.
-
-    Attributes:
-        version: Increases with every change.
     """
 
     def __init__(self, path: Path | None) -> None:
-        self.version = 0
+        self.version = 0  # increases with every change
         self._path = path
         self._tables: dict[str, dict[int, Record]] = {kind: {} for kind in RECORDS}
         self._counters: dict[str, int] = {}

@@ -39,11 +39,6 @@ class CloudError(Exception):
 class HetznerCloud:
     """An emulated Hetzner Cloud whose servers are records and whose actions are instant.
 
-    Attributes:
-        endpoint: The value of ``HCLOUD_ENDPOINT``: the address of the API with ``/v1``.
-        token: Of a new project; changes with each ``reset``.
-        faults: Injected faults.
-
     Args:
         port: Of the process, on 127.0.0.1.
         operator: Token for admin calls.
@@ -55,8 +50,9 @@ class HetznerCloud:
         # Bypasses a proxy in the environment.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._number = 0
+        # the value of `HCLOUD_ENDPOINT`: the address of the API with `/v1`
         self.endpoint = f"{self._root}/v1"
-        self.token = ""
+        self.token = ""  # of a new project; changes with each `reset`
         self.faults = Faults(self)
         self._defaults = {
             name: self.settings()[name]

@@ -18,51 +18,29 @@ _Problems = dict[str, list[str]]
 
 
 class FaultRule(msgspec.Struct, frozen=True):
-    """A fault of requests or actions that match.
+    """A fault of requests or actions that match."""
 
-    Attributes:
-        id: Assigned when the rule is added.
-        method: Glob of the method.
-        path: Glob of the path without ``/v1``, or of its template such as ``/servers/{id}``.
-        command: In place of method and path: glob of an action's command; such actions fail.
-        times: Number of faults; None means no limit.
-        skip: Number of matching requests before the first fault.
-        probability: Of a fault of a matching request.
-        seed: Of the random generator for the probability.
-        latency: Seconds before the request takes effect.
-        hold: Seconds between the effect and the response.
-        status: Of the error; if 0, that of ``code``.
-        code: Error code; with ``raw`` the response isn't JSON.
-        message: Of the error.
-        after: The request takes effect before the error.
-        drop: Close the connection ``before`` or ``after`` the effect, without a response.
-        truncated_page: A listing has half of its entries, but ``meta`` counts all.
-        truncated_body: The connection closes after half of the body.
-        empty_listing: A listing has no entries, and ``meta`` counts none.
-        stale: GET returns the project's first matching response.
-        raw: The error is an HTML page, like that of a proxy.
-    """
-
-    id: int = 0
-    method: str = "*"
-    path: str = "*"
-    command: str = ""
-    times: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    skip: Annotated[int, msgspec.Meta(ge=0)] = 0
-    probability: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
-    seed: int = 0
-    latency: _Wait = 0.0
-    hold: _Wait = 0.0
-    status: int = 0
-    code: str = ""
-    message: str = "fault injected by the sandbox"
-    after: bool = False
+    id: int = 0  # assigned when the rule is added
+    method: str = "*"  # glob of the method
+    path: str = "*"  # glob of the path without `/v1`, or of its template such as `/servers/{id}`
+    command: str = ""  # in place of method and path: glob of an action's command; such actions fail
+    times: Annotated[int, msgspec.Meta(ge=1)] | None = None  # number of faults; None means no limit
+    skip: Annotated[int, msgspec.Meta(ge=0)] = 0  # number of matching requests before the first fault
+    probability: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0  # of a fault of a matching request
+    seed: int = 0  # of the random generator for the probability
+    latency: _Wait = 0.0  # seconds before the request takes effect
+    hold: _Wait = 0.0  # seconds between the effect and the response
+    status: int = 0  # of the error; if 0, that of `code`
+    code: str = ""  # error code; with `raw` the response isn't JSON
+    message: str = "fault injected by the sandbox"  # of the error
+    after: bool = False  # the request takes effect before the error
+    # close the connection `before` or `after` the effect, without a response
     drop: Literal["", "before", "after"] = ""
-    truncated_page: bool = False
-    truncated_body: bool = False
-    empty_listing: bool = False
-    stale: bool = False
-    raw: bool = False
+    truncated_page: bool = False  # a listing has half of its entries, but `meta` counts all
+    truncated_body: bool = False  # the connection closes after half of the body
+    empty_listing: bool = False  # a listing has no entries, and `meta` counts none
+    stale: bool = False  # GET returns the project's first matching response
+    raw: bool = False  # the error is an HTML page, like that of a proxy
 
     def matches(self, method: str, path: str, template: str) -> bool:
         """Whether the rule applies to a request."""

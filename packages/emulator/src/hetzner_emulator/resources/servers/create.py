@@ -67,39 +67,23 @@ SERVERS.register()
 
 @dataclass(frozen=True)
 class CreateServer:
-    """The decoded body; nothing is checked against the state of the cloud yet.
+    """The decoded body; nothing is checked against the state of the cloud yet."""
 
-    Attributes:
-        name: A valid hostname.
-        labels: The user's.
-        server_type: Name or ID.
-        image: Name or ID.
-        location: Name or ID; empty for any.
-        ssh_keys: Names, IDs, or fingerprints.
-        user_data: For cloud-init.
-        start: Whether the server starts after its creation.
-        primary_ips: By family that the server has an address of: the ID of a primary IP, 0 for a new one.
-        networks: IDs.
-        firewalls: IDs.
-        volumes: IDs.
-        automount: Whether the server mounts them.
-        placement_group: ID, or None.
-    """
-
-    name: str
+    name: str  # a valid hostname
     labels: dict[str, str]
-    server_type: str
-    image: str
-    location: str
-    ssh_keys: Sequence[str]
-    user_data: str
-    start: bool
+    server_type: str  # name or ID
+    image: str  # name or ID
+    location: str  # name or ID; empty for any
+    ssh_keys: Sequence[str]  # names, IDs, or fingerprints
+    user_data: str  # for cloud-init
+    start: bool  # whether the server starts after its creation
+    # by family that the server has an address of: the ID of a primary IP, 0 for a new one
     primary_ips: Mapping[str, int]
-    networks: Sequence[int]
-    firewalls: Sequence[int]
-    volumes: Sequence[int]
-    automount: bool
-    placement_group: int | None
+    networks: Sequence[int]  # IDs
+    firewalls: Sequence[int]  # IDs
+    volumes: Sequence[int]  # IDs
+    automount: bool  # whether the server mounts them
+    placement_group: int | None  # ID, or None
 
 
 @dataclass(frozen=True)
