@@ -10,14 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def held(path: Path) -> Iterator[int | None]:
-    """Hold a lock, or yield None if another process holds it.
-
-    Args:
-        path: The lock's file.
-
-    Returns:
-        The descriptor, which child processes can inherit to hold the lock, too.
-    """
+    """Hold the lock of a file: its descriptor, which children can inherit; None if another process has it."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -29,12 +22,7 @@ def held(path: Path) -> Iterator[int | None]:
 
 @contextmanager
 def awaited(path: Path, waits: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold a lock, after another process has released it.
-
-    Args:
-        path: The lock's file; creates the folder.
-        waits: Called if another process holds the lock.
-    """
+    """Hold the lock of a file after another process has released it; ``waits`` is called if one holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:

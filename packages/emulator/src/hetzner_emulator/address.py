@@ -44,10 +44,6 @@ def client_variables(endpoint: str, token: str) -> dict[str, str]:
 
     Storage Boxes have another address at Hetzner: ``HETZNER_ENDPOINT`` in the Ansible collection and in
     Terraform's provider, ``HCLOUD_HETZNER_ENDPOINT`` in the hcloud CLI (its option ``--hetzner-endpoint``).
-
-    Args:
-        endpoint: Address of the API, ``/v1`` included.
-        token: Of a project.
     """
     of_storage_boxes = dict.fromkeys(("HETZNER_ENDPOINT", "HCLOUD_HETZNER_ENDPOINT"), endpoint)
     return {"HCLOUD_ENDPOINT": endpoint, "HCLOUD_TOKEN": token, **of_storage_boxes}
@@ -56,11 +52,7 @@ def client_variables(endpoint: str, token: str) -> dict[str, str]:
 def past_proxies(environment: Mapping[str, str], public_range: Iterable[IPv4Address] = ()) -> dict[str, str]:
     """If the environment has a proxy, the variables with which clients bypass it for this machine.
 
-    The value lists each address, because some clients don't support ranges.
-
-    Args:
-        environment: Can have proxies, and exceptions from them.
-        public_range: Further addresses on this machine.
+    The value lists each address, those of the public range, too, because some clients don't support ranges.
     """
     if not any(environment.get(name) or environment.get(name.lower()) for name in PROXIES):
         return {}

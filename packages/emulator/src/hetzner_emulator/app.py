@@ -44,14 +44,7 @@ def create_app(
 ) -> web.Application:
     """The application, which serves ``/v1``, ``/hetzner/v1`` and ``/_sandbox`` on any number of sockets.
 
-    Args:
-        config: Settings of the cloud.
-        backend: Starts and stops with the application.
-        clock: Unix time in seconds.
-        randomness: For correlation IDs, passwords, and the spread of durations.
-
-    Raises:
-        StateFileError: The state file can't be opened or read.
+    The backend starts and stops with it; the clock returns Unix time in seconds. Raises StateFileError.
     """
     discover()
     cloud = Cloud(config, backend, clock, randomness or SystemRandom())

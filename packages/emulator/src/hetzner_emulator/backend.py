@@ -177,13 +177,7 @@ class Backend(Protocol):
     async def start(
         self, networks: Sequence[NetworkSpec], machines: Mapping[MachineSpec, bool], events: GuestEvent
     ) -> None:
-        """Makes the backend equal the state at the start.
-
-        Args:
-            networks: All networks.
-            machines: All servers; True means powered on.
-            events: Called when the power of a server changes without a call.
-        """
+        """Makes the backend equal the state at the start: all networks, all servers (True: powered on)."""
 
     async def stop(self) -> None:
         """Disconnects; machines keep running unless :meth:`remove_all` is called."""

@@ -91,16 +91,7 @@ class Cloud:
         return self._exclusive.setdefault((kind, identity), asyncio.Lock())
 
     def check_limit(self, name: str, present: int, adding: int = 1) -> None:
-        """Refuse to exceed a quota.
-
-        Args:
-            name: Of the quota.
-            present: Number of existing objects.
-            adding: Number of new objects.
-
-        Raises:
-            LimitExceeded: The sum exceeds it.
-        """
+        """Raise LimitExceeded if more objects would exceed a quota."""
         if present + adding > self.limits[name]:
             one = name.removesuffix("s")
             words = "Primary IP" if one == "primary_ip" else one.replace("_", " ")

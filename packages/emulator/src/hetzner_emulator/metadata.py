@@ -36,13 +36,7 @@ def routes(cloud: Cloud) -> list[web.RouteDef]:
 
 
 def find_server(cloud: Cloud, peer: str, network: int | None = None) -> Server | None:
-    """The server with an address.
-
-    Args:
-        cloud: The cloud.
-        peer: The address.
-        network: ID of the network of a private address; None for a public address.
-    """
+    """The server with an address; ``network`` is the ID of a private address's network."""
     for server in cloud.store.all(Server):
         if network is None:
             ipv4 = address(cloud, server.ipv4)

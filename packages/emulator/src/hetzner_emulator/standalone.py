@@ -59,11 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Check the values of the options.
-
-    Raises:
-        EmulatorError: Names the option and the allowed values.
-    """
+    """Check the options; the error names the option and the allowed values."""
     if arguments.port is not None and not 0 < arguments.port < 1 << 16:
         raise EmulatorError(f"--port {arguments.port}: give a TCP port, 1 to 65535")
     if arguments.token is not None and not TOKEN.fullmatch(arguments.token):
@@ -86,15 +82,9 @@ def welcome(address: Address) -> str:
 
 
 def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> int:
-    """Serve until interrupted.
+    """Serve until interrupted; ``state_dir`` is the folder of objects and token, None for memory.
 
-    Args:
-        arguments: Those of ``add_arguments``, and ``state_dir``: the folder of objects and token; None for
-            memory.
-        say: Prints a line.
-
-    Raises:
-        EmulatorError: An option is invalid, or the port or folder is in use.
+    Raises EmulatorError: an option is invalid, or the port or folder is in use.
     """
     check(arguments)
     log_to_stderr()
@@ -130,16 +120,10 @@ async def _until_interrupted(config: CloudConfig, port: int, serving: Callable[[
 async def serve(
     config: CloudConfig, port: int, stopped: asyncio.Event, serving: Callable[[int], None]
 ) -> None:
-    """Serve a cloud of records.
+    """Serve a cloud of records on a port of 127.0.0.1 (0 for a free one) until ``stopped``.
 
-    Args:
-        config: Of the cloud.
-        port: TCP port on 127.0.0.1; 0 for a free one.
-        stopped: Ends it.
-        serving: Called with the port once the API accepts requests.
-
-    Raises:
-        EmulatorError: The port is in use, or the state file is invalid.
+    Calls ``serving`` with the port once the API accepts requests. Raises EmulatorError: the port is in use,
+    or the state file is invalid.
     """
 
     async def answering(runner: web.AppRunner) -> None:

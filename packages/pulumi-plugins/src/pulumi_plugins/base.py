@@ -95,11 +95,7 @@ class Provider(Protocol):
 
     @abstractmethod
     def read(self, old: Known) -> Resource:
-        """Read a resource.
-
-        Raises:
-            ResourceNotFoundError: It is gone.
-        """
+        """Read a resource; raises ResourceNotFoundError if it is gone."""
 
 
 _SANDBOX = tuple(

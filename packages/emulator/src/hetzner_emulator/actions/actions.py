@@ -89,11 +89,7 @@ class Actions:
         self._locks: dict[Reference, set[int]] = {}
 
     def check_free(self, kind: str, identity: int) -> None:
-        """Refuse a change while an action runs on the object.
-
-        Raises:
-            Locked: An action does; for networks, :class:`Conflict`.
-        """
+        """Raise Locked (of networks, Conflict) while an action runs on the object."""
         if self.locked(kind, identity):
             raise Conflict(kind) if kind in CONFLICTING else Locked(kind)
 
@@ -113,17 +109,10 @@ class Actions:
         after: Action | None = None,
         seconds: float | None = None,
     ) -> Action:
-        """Start an action.
+        """Start an action of a project on some resources, and run its effect with JSON values as arguments.
 
-        Args:
-            command: Its name in the API.
-            project: Owns it.
-            resources: The resources in the API.
-            effect: The registered coroutine that makes the change.
-            arguments: For the effect; JSON values.
-            locks: The resources that other requests can't change; the first of ``resources`` by default.
-            after: An action that must succeed first.
-            seconds: Minimum duration, in place of the mode's.
+        It locks the first resource by default, waits for the success of `after`, and takes at least
+        `seconds`, which are the mode's by default.
         """
         action = self._new(command, project, resources)
         action.due += self._cloud.action_seconds(command) if seconds is None else seconds

@@ -29,13 +29,7 @@ SPREAD = 0.2
 
 
 def duration(command: str, mode: ActionMode | float, randomness: Random) -> float:
-    """Minimum duration of an action in seconds, which includes the backend's work.
-
-    Args:
-        command: Its name in the API.
-        mode: A mode, or the seconds of every action.
-        randomness: For the spread of realistic durations.
-    """
+    """Minimum duration of an action in seconds, which includes the backend's work; a mode can be seconds."""
     if not isinstance(mode, str):
         return mode
     if mode == "instant":

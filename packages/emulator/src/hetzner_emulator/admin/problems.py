@@ -16,15 +16,7 @@ Shown = Mapping[str, Any]
 
 
 def problems(shown: Shown, now: float) -> list[dict[str, str]]:
-    """All problems, those of load balancers first.
-
-    Args:
-        shown: The result of :func:`hetzner_emulator.admin.overview.overview`, without problems.
-        now: Unix time in seconds.
-
-    Returns:
-        Objects with ``about`` (the kind) and ``text``.
-    """
+    """All problems of an overview, those of load balancers first, as objects with ``about`` and ``text``."""
     found = [
         *(("load balancer", text) for text in _load_balancers(shown)),
         *(("server", text) for text in _servers(shown["servers"])),
@@ -45,12 +37,7 @@ def title(balancer: Shown) -> str:
 
 
 def target_name(target: Shown, names: Mapping[int, str]) -> str:
-    """The name of a server, or an address; "?" for a deleted server.
-
-    Args:
-        target: Of a load balancer or firewall, but not a label selector.
-        names: Of servers, by ID.
-    """
+    """The name of a server by its ID, or an address; "?" for a deleted server."""
     return str(target["ip"]["ip"]) if target["type"] == "ip" else names.get(target["server"]["id"], "?")
 
 

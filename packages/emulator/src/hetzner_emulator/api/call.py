@@ -34,31 +34,18 @@ class Call:
         return Fields(self.body)
 
     def identity(self, name: str = "id", kind: str = "resource") -> int:
-        """A numeric ID from the path.
-
-        Raises:
-            NotFound: It isn't a number.
-        """
+        """A numeric ID from the path; raises NotFound if it isn't a number."""
         text = self.parameters[name]
         if not (text.isascii() and text.isdecimal() and len(text) < 20):
             raise NotFound(kind, text)
         return int(text)
 
     def get(self, kind: type[R]) -> R:
-        """The object in the path.
-
-        Raises:
-            NotFound: The project has no object with this ID.
-        """
+        """The object in the path; raises NotFound if the project has none with this ID."""
         return self.cloud.store.get(kind, self.project, self.identity("id", kind.KIND))
 
     def get_free(self, kind: type[R]) -> R:
-        """The object in the path, unless an action locks it.
-
-        Raises:
-            NotFound: The project has no object with this ID.
-            Locked: An action does; for networks, Conflict.
-        """
+        """The object in the path; raises Locked (of networks, Conflict) while an action locks it."""
         entry = self.get(kind)
         self.cloud.actions.check_free(kind.KIND, entry.id)
         return entry
@@ -72,16 +59,7 @@ class Call:
         locks: Iterable[Record] | None = None,
         **arguments: Any,
     ) -> Action:
-        """Start an action of the project; see :meth:`Actions.start`.
-
-        Args:
-            command: Its name in the API.
-            concerned: Its resources; the first is locked unless ``locks`` has others.
-            effect: The registered coroutine that makes the change.
-            after: An action that must succeed first.
-            locks: The objects that other requests can't change.
-            arguments: For the effect; JSON values.
-        """
+        """Start an action on some objects; it locks the first one by default. See :meth:`Actions.start`."""
         references = [record.reference for record in concerned]
         return self.cloud.actions.start(
             command,

@@ -85,11 +85,9 @@ def money(net: float) -> dict[str, str]:
 
 
 def traffic_prices(monthly: Mapping[str, float], terabytes: int = 20) -> list[dict[str, Any]]:
-    """Prices by location with included traffic.
+    """Prices by location in euros a month without tax, with included traffic.
 
-    Args:
-        monthly: Euros a month without tax, by location.
-        terabytes: Included traffic; the same everywhere, although Hetzner includes more in Europe.
+    That is the same everywhere, although Hetzner includes more in Europe.
     """
     return [
         {
@@ -156,11 +154,7 @@ class Catalog(Generic[E]):
         return next(entry for entry in self.entries if entry.name == name)
 
     def find(self, text: str) -> E:
-        """The entry with an ID or name from a request.
-
-        Raises:
-            InvalidInput: There is none; names the field with the catalog's key.
-        """
+        """The entry with an ID or name from a request; raises InvalidInput, with the key as field."""
         if found := self.called(text):
             return found[0]
         what = "ISO" if self.key == "iso" else self.key.replace("_", " ")

@@ -19,16 +19,9 @@ _FRESH = 1.0  # seconds until the next measurement
 
 
 async def metrics(call: Call, entry: Record, series: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """The metrics of an object in a period.
+    """The metrics of an object in the period of a request; ``series`` has names of its series by type.
 
-    Args:
-        call: The request, with ``type``, ``start``, ``end``, and optionally ``step``.
-        entry: The object.
-        series: Names of its series by type.
-
-    Raises:
-        InvalidInput: A parameter is missing or invalid.
-        ApiError: ``service_error``; the backend failed.
+    Raises InvalidInput for a missing or invalid parameter, and ``service_error`` if the backend fails.
     """
     names = _wanted(call, series)
     start, end = _moment(call, "start"), _moment(call, "end")

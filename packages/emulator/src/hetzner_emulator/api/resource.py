@@ -122,11 +122,7 @@ class Resource(Generic[R]):
         return register
 
     def find(self, call: Call) -> R:
-        """The object that the path names.
-
-        Raises:
-            NotFound: This project has none with this id or name.
-        """
+        """The object that the path names; raises NotFound if the project has none."""
         if not self.by_name:
             return call.get(self.kind)
         text = call.parameters["id_or_name"]
@@ -135,24 +131,12 @@ class Resource(Generic[R]):
         return call.cloud.store.get(self.kind, call.project, call.identity("id_or_name", self.kind.KIND))
 
     def check_new(self, call: Call, name: str) -> None:
-        """Refuse one more object.
-
-        Raises:
-            UniquenessError: Another object has the name.
-            LimitExceeded: The project has the maximum number.
-        """
+        """Refuse one more object (UniquenessError, LimitExceeded)."""
         self._check_unique(call, name)
         call.cloud.check_limit(self.path, call.cloud.store.count(self.kind, call.project))
 
     def new(self, call: Call, name: str, labels: dict[str, str], **values: Any) -> R:
-        """A new object; the caller stores it.
-
-        Args:
-            call: The request.
-            name: One that :meth:`check_new` accepted.
-            labels: The user's.
-            values: The fields of this kind.
-        """
+        """A new object with a name that :meth:`check_new` accepted; the caller stores it."""
         cloud = call.cloud
         return self.kind(
             id=cloud.store.new_id(self.kind),

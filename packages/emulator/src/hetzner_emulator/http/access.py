@@ -27,11 +27,7 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @functools.lru_cache(maxsize=256)  # called for each request, with few different names
 def is_own_name(host: str) -> bool:
-    """Whether a header ``Host`` is ``localhost``, a loopback address, or the metadata address.
-
-    Args:
-        host: Name or address, with or without a port.
-    """
+    """Whether a header ``Host`` is ``localhost``, a loopback address, or the metadata address."""
     match = _HOST.fullmatch(host)
     name = match[1].strip("[]").lower() if match else ""
     if name in {"localhost", METADATA_HOST}:
@@ -65,11 +61,7 @@ async def own_names_only(request: web.Request, handler: _Handler) -> web.StreamR
 
 
 def check_peer(request: web.Request, _config: CloudConfig) -> None:
-    """Refuse admin calls of servers, which reach the API on another socket.
-
-    Raises:
-        ApiError: ``forbidden``; the caller is not on loopback.
-    """
+    """Refuse admin calls of servers, which reach the API on another socket (``forbidden``)."""
     try:
         allowed = ip_address(request.remote or "").is_loopback
     except ValueError:
@@ -79,11 +71,7 @@ def check_peer(request: web.Request, _config: CloudConfig) -> None:
 
 
 def bearer_token(request: web.Request) -> str:
-    """The token of a request.
-
-    Raises:
-        ApiError: ``unauthorized``; the request has none.
-    """
+    """The token of a request; raises ``unauthorized`` without one."""
     scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise ApiError("unauthorized", "token is required")
@@ -91,11 +79,7 @@ def bearer_token(request: web.Request) -> str:
 
 
 def check_operator(request: web.Request, config: CloudConfig) -> None:
-    """Refuse admin calls without a read-write token from the start; tokens added since belong to tenants.
-
-    Raises:
-        ApiError: ``forbidden`` for a server, ``unauthorized`` without such a token.
-    """
+    """Refuse admin calls without a read-write token from the start; tokens added since belong to tenants."""
     check_peer(request, config)
     given = bearer_token(request).encode("utf-8", "surrogateescape")  # headers can have any bytes
     allowed = False

@@ -14,15 +14,10 @@ READ_SECONDS = 30.0
 
 
 async def read_json(request: web.Request, seconds: float = READ_SECONDS) -> Any:
-    """The decoded body, or an empty object without one.
+    """The decoded body, or an empty object without one; times out after some seconds.
 
-    Args:
-        request: From a client.
-        seconds: Timeout.
-
-    Raises:
-        ApiError: ``json_error`` for invalid JSON, a body that is too large, or a client that closes the
-            connection (status 499); ``timeout``.
+    Raises ``json_error`` for invalid JSON, a body that is too large, or a client that closes the connection
+    (status 499); ``timeout``.
     """
     if not request.can_read_body:
         return {}

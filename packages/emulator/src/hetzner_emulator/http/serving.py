@@ -23,16 +23,10 @@ async def serve_until(
     port: int,
     answering: Callable[[web.AppRunner], Awaitable[None]],
 ) -> None:
-    """Serve an application, and clean up at the end; raises the process's limit of open files.
+    """Serve an application on a port of 127.0.0.1 (0 for a free one) until ``stopped``, then clean up.
 
-    Args:
-        stopped: Ends it.
-        app: The emulated API.
-        port: TCP port on 127.0.0.1; 0 for a free one, which ``port_of`` returns.
-        answering: Called once the application accepts requests; can add sockets.
-
-    Raises:
-        EmulatorError: The port is in use.
+    Raises the process's limit of open files. Calls ``answering``, which can add sockets, once it accepts
+    requests. Raises EmulatorError if the port is in use.
     """
     runner = web.AppRunner(
         app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, keepalive_timeout=KEEP_ALIVE_SECONDS

@@ -73,17 +73,7 @@ def dns_ptr_wire(ip: Named) -> list[dict[str, str]]:
 def primary_ips_for(
     cloud: Cloud, project: str, wanted: Mapping[str, int], location: str
 ) -> dict[str, PrimaryIp]:
-    """The addresses of a new server by family; the caller stores them.
-
-    Args:
-        cloud: Has the existing addresses.
-        project: Owns the server.
-        wanted: By family the ID of an existing address, or 0 for a new one.
-        location: Of the server.
-
-    Raises:
-        ApiError: The server can't have an address, or no new one is available.
-    """
+    """The addresses of a new server by family, which the caller stores; 0 in ``wanted`` is a new one."""
     present = {
         family: present_ip(cloud, project, identity, family, location)
         for family, identity in wanted.items()
@@ -96,19 +86,7 @@ def primary_ips_for(
 
 
 def present_ip(cloud: Cloud, project: str, identity: int, kind: str, location: str) -> PrimaryIp:
-    """An existing address for a new server or load balancer.
-
-    Args:
-        cloud: Has it.
-        project: Owns it.
-        identity: Its ID.
-        kind: The required type: ``ipv4`` or ``ipv6``.
-        location: Of the server or load balancer.
-
-    Raises:
-        ApiError: The project has no such address, or it is in use, locked, blocked, of another type, or in
-            another location.
-    """
+    """An existing address for a new server or load balancer in a location, unless it can't have it."""
     ip = cloud.store.get(PrimaryIp, project, identity)
     cloud.actions.check_free("primary_ip", ip.id)
     if ip.type != kind:
@@ -126,12 +104,7 @@ def present_ip(cloud: Cloud, project: str, identity: int, kind: str, location: s
 def new_primary_ip(
     cloud: Cloud, project: str, kind: str, location: str, name: str = "", *, auto_delete: bool = False
 ) -> PrimaryIp:
-    """Allocate a new address; the caller stores it.
-
-    Raises:
-        ApiError: ``resource_unavailable``; all addresses are in use.
-        LimitExceeded: The project has the maximum number.
-    """
+    """Allocate a new address, which the caller stores (``resource_unavailable``, LimitExceeded)."""
     cloud.check_limit("primary_ips", cloud.store.count(PrimaryIp, project))
     address = cloud.addresses.new_ipv4() if kind == "ipv4" else cloud.addresses.new_ipv6()
     identity = cloud.store.new_id(PrimaryIp)
@@ -161,9 +134,7 @@ def set_name(ip: Named, address: str, name: str | None) -> None:
 def read_dns_ptr(fields: Fields, own: set[str]) -> tuple[str, str | None]:
     """The fields ``ip``, in its shortest form, and ``dns_ptr``; ``fields`` collects what is invalid.
 
-    Args:
-        fields: Of the body.
-        own: Addresses or /64 networks, one of which must contain ``ip``.
+    One of the addresses or /64 networks ``own`` must contain ``ip``.
     """
     text = fields.text("ip", required=True)
     name = fields.text("dns_ptr") if "dns_ptr" in fields else None

@@ -63,11 +63,7 @@ class Server(Holder):
         return next((a for a in self.attachments if a.network == network_id), None)
 
     def attached(self, network_id: int) -> Attachment:
-        """Its attachment to a network.
-
-        Raises:
-            ApiError: ``not_found``.
-        """
+        """Its attachment to a network; raises ``not_found`` without one."""
         if (attachment := self.attachment(network_id)) is None:
             raise ApiError("not_found", f"server {self.id} is not attached to network {network_id}")
         return attachment

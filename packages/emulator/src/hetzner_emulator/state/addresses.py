@@ -24,11 +24,7 @@ class AddressPool:
         self._store = store
 
     def new_ipv4(self) -> str:
-        """A free public IPv4 address.
-
-        Raises:
-            ApiError: ``resource_unavailable``; all addresses are in use.
-        """
+        """A free public IPv4 address; raises ``resource_unavailable`` if all are in use."""
         for _ in range(self._count):
             number = self._store.next_number("public_ipv4", 0)
             address = str(IPv4Address(self._first + number % self._count))

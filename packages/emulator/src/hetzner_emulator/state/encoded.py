@@ -11,11 +11,7 @@ from hetzner_emulator.state.store import Store
 
 
 class Encoded:
-    """The JSON of objects.
-
-    Args:
-        store: The state; each change invalidates all entries, because an object can show parts of others.
-    """
+    """The JSON of objects; each change of the state invalidates all: an object can show parts of others."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

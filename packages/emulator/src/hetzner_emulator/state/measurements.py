@@ -34,12 +34,9 @@ class Measurements:
     def add(
         self, measured: Mapping[Key, Mapping[str, float]], now: float, born: Callable[[Key], float | None]
     ) -> None:
-        """Store samples, and delete those of deleted objects.
+        """Store samples at a Unix time, and delete those of deleted objects.
 
-        Args:
-            measured: Totals by series.
-            now: Unix time.
-            born: Returns an object's creation in Unix time, when its totals were zero; None if it is deleted.
+        ``born`` returns the Unix time when an object's totals were zero; None if it is deleted.
         """
         self.at = now
         self._samples = {key: kept for key, kept in self._samples.items() if born(key) is not None}
@@ -56,14 +53,9 @@ class Measurements:
 
 
 def values_at(samples: Sequence[Sample], series: str, moments: Sequence[float]) -> list[tuple[float, float]]:
-    """The values of a series at Unix times between the first and the last sample.
+    """The values of a series at Unix times between the first and the last sample, all oldest first.
 
     A rate is the average between two samples. A total that decreased started again at zero.
-
-    Args:
-        samples: Oldest first.
-        series: Its name.
-        moments: Unix times, oldest first.
     """
     found: list[tuple[float, float]] = []
     place = 1

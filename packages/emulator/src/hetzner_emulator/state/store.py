@@ -142,11 +142,7 @@ class Store:
         return len(self.lookup("project", (kind.KIND, project)))
 
     def get(self, kind: type[R], project: str, identity: int) -> R:
-        """One object of a project.
-
-        Raises:
-            NotFound: The project has no such object.
-        """
+        """One object of a project; raises NotFound without one."""
         found = self.find(kind, identity)
         if found is None or found.project != project:
             raise NotFound(kind.KIND, identity)
@@ -165,11 +161,7 @@ class Store:
         return list(self.lookup("project", (kind.KIND, project)))  # type: ignore[arg-type]
 
     def commit(self) -> None:
-        """Write all changes at once.
-
-        Raises:
-            StateFileError: The file can't be written; the next commit retries.
-        """
+        """Write all changes at once; raises StateFileError, after which the next commit retries."""
         if not self._changed and not self._changed_counters:
             return
         if self._database is not None:

@@ -37,12 +37,7 @@ class CloudError(Exception):
 
 
 class HetznerCloud:
-    """An emulated Hetzner Cloud whose servers are records and whose actions are instant.
-
-    Args:
-        port: Of the process, on 127.0.0.1.
-        operator: Token for admin calls.
-    """
+    """An emulated Hetzner Cloud whose servers are records and whose actions are instant."""
 
     def __init__(self, port: int, operator: str) -> None:
         self._root = f"http://127.0.0.1:{port}"
@@ -70,11 +65,7 @@ class HetznerCloud:
         return client_variables(self.endpoint, self.token)
 
     def client(self, **options: Any) -> hcloud.Client:
-        """Hetzner's own client for Python, with this cloud's address and token.
-
-        Args:
-            options: Further arguments of ``hcloud.Client``.
-        """
+        """Hetzner's own client for Python, with this cloud's address and token."""
         import hcloud  # noqa: PLC0415  tests can use another client
 
         # Actions have ended by the first poll.
@@ -88,14 +79,10 @@ class HetznerCloud:
         return [Request(**entry) for entry in reversed(answer["requests"])]
 
     def settings(self, **changed: Any) -> Mapping[str, Any]:
-        """Change settings until the next ``reset``; returns all settings.
+        """Change settings until the next ``reset``; returns all settings. Raises CloudError.
 
-        Args:
-            changed: ``actions``, ``rate_limit``, ``rate_limit_remaining``, ``limits``, ``sold_out``,
-                ``vswitches``.
-
-        Raises:
-            CloudError: The setting is unknown, or its value is invalid.
+        They are ``actions``, ``rate_limit``, ``rate_limit_remaining``, ``limits``, ``sold_out``,
+        ``vswitches``.
         """
         return self.admin("PUT", "/settings", changed) if changed else self.admin("GET", "/settings")
 
@@ -117,13 +104,7 @@ class HetznerCloud:
     def admin(self, method: str, path: str, body: Any = None) -> Any:
         """Send an admin call of docs/reference/sandbox-admin-api.md; returns the JSON of the response.
 
-        Args:
-            method: Of HTTP.
-            path: Below ``/_sandbox``, with its query.
-            body: Sent as JSON.
-
-        Raises:
-            CloudError: The call failed, or the process has ended.
+        The path is below ``/_sandbox``. Raises CloudError: the call failed, or the process has ended.
         """
         request = urllib.request.Request(  # noqa: S310  our own address
             f"{self._root}/_sandbox{path}",
@@ -148,23 +129,15 @@ class Faults:
         self._cloud = cloud
 
     def add(self, **rule: Any) -> int:
-        """Add a rule until its removal or the next ``reset``; returns its ID.
+        """Add a rule until its removal or the next ``reset``; returns its ID. Raises CloudError.
 
-        Args:
-            rule: Such as ``method="POST", path="/servers", code="locked", times=1``; all fields are in
-                docs/reference/sandbox-admin-api.md.
-
-        Raises:
-            CloudError: A field is unknown, or its value is invalid; the message has the allowed ones.
+        Such as ``method="POST", path="/servers", code="locked", times=1``; all fields are in
+        docs/reference/sandbox-admin-api.md.
         """
         return self._cloud.admin("POST", "/faults", rule)["id"]
 
     def remove(self, identity: int) -> None:
-        """Remove a rule.
-
-        Raises:
-            CloudError: There is no rule with this ID.
-        """
+        """Remove a rule; raises CloudError without one of this ID."""
         self._cloud.admin("DELETE", f"/faults/{identity}")
 
     def clear(self) -> None:
@@ -172,11 +145,7 @@ class Faults:
         self._cloud.admin("DELETE", "/faults")
 
     def expect_struck(self) -> None:
-        """Check that every rule has applied to a request, which one with a mistyped path never does.
-
-        Raises:
-            CloudError: A rule hasn't; the message names it.
-        """
+        """Raise CloudError if a rule hasn't applied to a request, as one with a mistyped path never does."""
         if idle := [rule for rule in self.listing() if not rule["hits"]]:
             shown = {key: value for key, value in idle[0].items() if value and key not in ("id", "seen")}
             raise CloudError(
@@ -190,12 +159,9 @@ class Faults:
 
 @contextmanager
 def running() -> Iterator[HetznerCloud]:
-    """An emulated cloud until the end of a block, for fixtures with another scope.
+    """An emulated cloud until the end of a block, for fixtures with another scope; raises CloudError.
 
     If the environment has a proxy, ``NO_PROXY`` makes clients of this process and its children bypass it.
-
-    Raises:
-        CloudError: Its process couldn't start; the message has its output.
     """
     operator = tokens.new()
     # -P: the process must not import modules of the working directory.

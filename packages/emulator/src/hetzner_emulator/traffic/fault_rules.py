@@ -76,11 +76,7 @@ _NOT_BESIDE: Mapping[str, tuple[str, ...]] = {
 
 
 def read_rule(body: Any, identity: int) -> FaultRule:
-    """Decode a rule.
-
-    Raises:
-        InvalidInput: A field is unknown, has an invalid value, or would change nothing.
-    """
+    """Decode a rule; refuses fields that are unknown, have an invalid value, or would change nothing."""
     fields = Fields(body)
     fields.only(*(name for name in FaultRule.__struct_fields__ if name != "id"))
     fields.check()

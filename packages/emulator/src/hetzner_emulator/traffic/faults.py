@@ -32,22 +32,14 @@ class Faults:
         self._memory: dict[tuple[int, str, str], Reply] = {}
 
     def add(self, body: Any) -> FaultRule:
-        """Add a rule from JSON.
-
-        Raises:
-            InvalidInput: It isn't a rule.
-        """
+        """Add a rule from JSON; raises InvalidInput."""
         rule = read_rule(body, self._next_id)
         self._next_id += 1
         self._active.append(_Active(rule, Random(rule.seed)))  # noqa: S311  reproducible on purpose
         return rule
 
     def remove(self, identity: int | None = None) -> None:
-        """Remove one rule, or all.
-
-        Raises:
-            NotFound: There is no rule with this ID.
-        """
+        """Remove one rule, or all; raises NotFound without one of this ID."""
         if identity is not None and all(active.rule.id != identity for active in self._active):
             raise NotFound("fault_rule", identity)
         self._active = [active for active in self._active if identity not in {None, active.rule.id}]

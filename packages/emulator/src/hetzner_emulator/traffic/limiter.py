@@ -18,11 +18,7 @@ class Bucket:
 
 
 class RateLimiter:
-    """One bucket per project.
-
-    Args:
-        limit: Requests an hour; 0 disables the limit, and headers have Hetzner's default.
-    """
+    """One bucket per project. 0 requests an hour disable the limit; headers have Hetzner's default."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

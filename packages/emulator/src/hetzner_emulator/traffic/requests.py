@@ -36,11 +36,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class RequestLog:
-    """The latest requests, and counts of all requests by operation.
-
-    Args:
-        size: Requests to store; counts go on beyond it.
-    """
+    """The latest requests, as many as ``size``, and counts of all requests by operation."""
 
     def __init__(self, size: int) -> None:
         self._entries: deque[Request] = deque(maxlen=size)

@@ -40,11 +40,7 @@ class Fields:
             self.wrong(name, f"unknown; allowed: {', '.join(names) or 'none'}")
 
     def check(self) -> None:
-        """Raise the errors.
-
-        Raises:
-            InvalidInput: There are some.
-        """
+        """Raise the errors, if there are some, as InvalidInput."""
         if self.problems:
             raise InvalidInput(self.problems)
 

@@ -78,15 +78,7 @@ def label_problems(labels: Mapping[str, object]) -> list[str]:
 
 
 def parse_selector(text: str, field: str = "label_selector") -> Selector:
-    """Parse a label selector.
-
-    Args:
-        text: For example ``env in (a,b),!draft``.
-        field: Named in the error.
-
-    Raises:
-        InvalidInput: The text isn't a selector.
-    """
+    """Parse a label selector, for example ``env in (a,b),!draft``; the error names the field."""
     if not text.strip():
         return Selector(())
     return Selector(tuple(_requirement(part.strip(), field) for part in _split(text)))

@@ -69,11 +69,7 @@ class Page:
 
 
 def read_page(query: Mapping[str, str], total: int, maximum: int = MAX_PER_PAGE) -> Page:
-    """The page in a query; ``per_page`` is cut to the maximum, as at Hetzner.
-
-    Raises:
-        InvalidInput: ``page`` or ``per_page`` isn't a positive integer.
-    """
+    """The page in a query; ``per_page`` is cut to the maximum, as at Hetzner. Raises InvalidInput."""
     number = _positive(query, "page", 1)
     return Page(number, min(_positive(query, "per_page", DEFAULT_PER_PAGE), maximum), total)
 
@@ -97,12 +93,10 @@ def filter_entries(
     query: MultiMapping[str],
     fields: Mapping[str, Callable[[T], str | frozenset[str] | None]],
 ) -> list[T]:
-    """The entries that match the filters of a query.
+    """The entries that match the filters of a query; of a repeated parameter, one value must match.
 
-    Args:
-        entries: All entries.
-        query: If it repeats a parameter, an entry matches one of the values.
-        fields: By parameter the text of an entry, or several texts of which one must match; None never does.
+    ``fields`` returns by parameter the text of an entry, or several texts of which one must match; None never
+    does.
     """
     filters = [
         (value_of, wanted) for name, value_of in fields.items() if (wanted := wanted_values(query, name))
@@ -117,21 +111,13 @@ def _has(value: str | frozenset[str] | None, wanted: frozenset[str]) -> bool:
 def select_labels(
     entries: Iterable[T], query: MultiMapping[str], labels_of: Callable[[T], Mapping[str, str]]
 ) -> list[T]:
-    """The entries whose labels match the query's selector.
-
-    Raises:
-        InvalidInput: The selector is invalid.
-    """
+    """The entries whose labels match the query's selector; raises InvalidInput."""
     selector = parse_selector(query.get("label_selector", ""))
     return [entry for entry in entries if selector.matches(labels_of(entry))]
 
 
 def sort_entries(entries: list[T], sorts: Sequence[str], allowed: Collection[str]) -> list[T]:
-    """Entries in the order of ``sort`` parameters such as ``name`` or ``created:desc``; by id otherwise.
-
-    Raises:
-        InvalidInput: A parameter has another field or direction than the allowed ones.
-    """
+    """Entries in the order of ``sort`` parameters such as ``name`` or ``created:desc``; by ID otherwise."""
     directions: dict[str, str] = {}
     for sort in sorts:
         field, _, direction = sort.partition(":")

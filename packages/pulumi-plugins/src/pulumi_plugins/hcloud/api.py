@@ -59,12 +59,8 @@ class Answer(dict[str, Any]):
 class Api:
     """The Hetzner Cloud API of one project. Thread-safe; loads its client at the first call.
 
-    Args:
-        token: Of the project.
-        endpoint: Base URL with version.
-        pause: Seconds before an action is asked for again the first time.
-        exponential: The pause doubles each time.
-        sleep: Waits so many seconds.
+    ``pause`` is the seconds before an action is read again the first time; with ``exponential`` it doubles
+    each time.
     """
 
     def __init__(
@@ -188,11 +184,7 @@ class Api:
 
 
 def api_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> Api:
-    """The API that a configuration names, with defaults from the environment.
-
-    Raises:
-        ProviderError: There is no usable token, or the endpoint is not the sandbox's.
-    """
+    """The API that a configuration names, with defaults from the environment; raises ProviderError."""
 
     def setting(key: str, variable: str, default: str = "") -> str:
         return str(config.get(key) or environment.get(variable) or default)

@@ -78,11 +78,7 @@ class NamedKind(Kind):
     named = True
 
     def create(self, api: Api, inputs: Properties) -> Properties:
-        """POST, wait, and read again if necessary; a failure after the POST keeps the object.
-
-        Raises:
-            PartialError: It exists, but something is missing.
-        """
+        """POST, wait, and read again if necessary; PartialError keeps an object after a failure."""
         body = {"name": inputs["name"], "labels": inputs.get("labels"), **self.body(inputs)}
         try:
             answer = api.send("POST", f"/{self.collection}", present(**body))
@@ -160,11 +156,7 @@ class NamedKind(Kind):
             api.wait(delete())
 
     def find(self, api: Api, inputs: Properties) -> dict[str, Any] | None:
-        """The object of an interrupted creation; None without one.
-
-        Raises:
-            ProviderError: An object of this name has other labels.
-        """
+        """The object of an interrupted creation, or None; raises ProviderError if it has other labels."""
         found = next(iter(api.get(f"/{self.collection}", name=inputs["name"])[self.collection]), None)
         if found is not None and (found.get("labels") or {}) != (inputs.get("labels") or {}):
             raise ProviderError(

@@ -120,11 +120,7 @@ class LoadBalancerTarget(Part):
         return hashlib.sha256(_selector(item).encode()).hexdigest()
 
     def body(self, inputs: Properties) -> Properties:
-        """The selector.
-
-        Raises:
-            UnsupportedError: It is of another type.
-        """
+        """The selector; other types of targets are not supported."""
         if inputs["type"] != "label_selector":
             raise UnsupportedError(f"targets of the type '{inputs['type']}'", "hcloud")
         return {
@@ -172,11 +168,7 @@ class LoadBalancerService(Part):
 
 
 def attachment(place: Properties) -> Properties:
-    """A request that attaches a server or a load balancer to a network.
-
-    Args:
-        place: ``networkId`` or ``subnetId``, which begins with the network's; if given, ``ip``, ``aliasIps``.
-    """
+    """The request that attaches a server or load balancer to ``networkId``, or to ``subnetId``'s network."""
     subnet = str(place.get("subnetId") or "")
     network, _, ip_range = subnet.partition("-")
     return present(

@@ -108,16 +108,10 @@ class HcloudProvider(Provider):
 
 
 def delete_begun(deployment: Mapping[str, Any], environment: Mapping[str, str]) -> list[str]:
-    """Delete what a killed run had started to create: Pulumi notes that, but does nothing about it.
+    """Delete what a killed run had started to create; returns names. Pulumi only notes such operations.
 
     Such an object is not in use yet. It has the noted name and labels, and no resource of the state is this
-    object.
-
-    Returns:
-        Names of what was deleted.
-
-    Raises:
-        ProviderError: It can't be deleted, or an object of this name has other labels.
+    object. Raises ProviderError: it can't be deleted, or an object of this name has other labels.
     """
     api, deleted = api_from({}, environment), []
     known = {item.get("id") for item in deployment.get("resources") or []}

@@ -23,11 +23,7 @@ _USER = {"client-certificate", "client-certificate-data", "client-key", "client-
 def current(
     config: Mapping[str, Any], environment: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Cluster and user of a provider's kubeconfig: a text, a file's name, or the default file.
-
-    Raises:
-        ProviderError: There is none, or it can't be read, or it has no such cluster.
-    """
+    """Cluster and user of a provider's kubeconfig: a text, a file's name, or the default file."""
     given = config.get("kubeconfig") or environment.get("KUBECONFIG", "").split(os.pathsep)[0]
     path = Path(given) if given and "\n" not in given and not given.lstrip().startswith("{") else None
     if not given:
@@ -72,11 +68,7 @@ def _place(config: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def connect(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[str, dict[str, str], Any]:
-    """Address, headers and connections of a kubeconfig's cluster.
-
-    Raises:
-        ProviderError: There is no kubeconfig, or it can't be used, or its cluster is not the sandbox's.
-    """
+    """Address, headers and connections of a kubeconfig's cluster, which must be the sandbox's."""
     from urllib3 import PoolManager  # noqa: PLC0415  slow to load, and ./dev needs none of it
 
     cluster, user = current(config, environment)

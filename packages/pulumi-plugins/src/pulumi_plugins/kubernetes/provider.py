@@ -202,13 +202,10 @@ class KubernetesProvider(Provider):
             pause = min(pause * 2, _POLL_SECONDS)
 
     def read(self, old: Known) -> Resource:
-        """GET; inputs take their current values.
+        """GET; inputs take their current values. Raises ResourceNotFoundError.
 
         If the cluster doesn't answer: with ``skipUpdateUnreachable`` the state stays as it is, with
         ``deleteUnreachable`` the object is removed from it.
-
-        Raises:
-            ResourceNotFoundError: It is gone, or another object has its name.
         """
         inputs = old.inputs or self._identified(old)
         _, path = self._paths(plain(inputs))

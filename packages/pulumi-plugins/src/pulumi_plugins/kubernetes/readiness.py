@@ -21,11 +21,7 @@ def annotation(found: Object, name: str) -> str | None:
 
 
 def timeout_of(found: Object, custom: float | None) -> float:
-    """The seconds to wait: the custom timeout, the annotation, or ten minutes.
-
-    Raises:
-        ProviderError: The annotation isn't a number.
-    """
+    """The seconds to wait: the custom timeout, the annotation, which must be a number, or ten minutes."""
     text = annotation(found, TIMEOUT_SECONDS)
     if custom or text is None:
         return custom or DEFAULT_TIMEOUT
@@ -43,11 +39,7 @@ def awaited(found: Object) -> bool:
 
 
 def unready(found: Object) -> str | None:
-    """Why an object isn't ready yet; None if it is.
-
-    Raises:
-        ProviderError: It has failed and will not become ready.
-    """
+    """Why an object isn't ready yet; None if it is. Raises ProviderError if it has failed."""
     check = _CHECKS.get(found["kind"])
     return check(found, found.get("status") or {}) if check else None
 

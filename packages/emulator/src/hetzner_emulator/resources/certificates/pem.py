@@ -62,12 +62,7 @@ def is_key_of(private_key: str, certificate: x509.Certificate) -> bool:
 
 
 def issue(domain_names: Sequence[str], now: float) -> tuple[str, str]:
-    """A self-signed certificate for 90 days and its key, both PEM.
-
-    Args:
-        domain_names: Subject alternative names.
-        now: Start of the validity in Unix time.
-    """
+    """A self-signed certificate for 90 days from a Unix time, and its key, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain_names[0][:64])])
     begin = dt.datetime.fromtimestamp(int(now), dt.UTC)

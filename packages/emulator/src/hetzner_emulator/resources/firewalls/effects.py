@@ -40,11 +40,7 @@ def _rule(rule: dict[str, Any]) -> FirewallRule:
 
 
 async def _apply(cloud: Cloud) -> None:
-    """Set the backend's rules, unless it has them.
-
-    Raises:
-        BackendError: The backend failed.
-    """
+    """Set the backend's rules, unless it has them."""
     async with cloud.exclusive(*_KEY):
         wanted = _wanted_rules(cloud)
         if cloud.applied.get(_KEY, {}) != wanted:

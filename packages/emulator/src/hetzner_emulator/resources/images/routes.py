@@ -96,11 +96,7 @@ async def _delete(call: Call) -> Reply:
 
 
 async def remove(cloud: Cloud, image: Snapshot) -> None:
-    """Delete an image and its data.
-
-    Raises:
-        BackendError: The backend failed; then the image stays.
-    """
+    """Delete an image and its data; if the backend fails, the image stays."""
     cloud.store.remove(image)
     try:
         await cloud.backend.delete_image(image.id)

@@ -108,11 +108,7 @@ def _drop_deleted(cloud: Cloud, balancer: LoadBalancer) -> None:
 
 
 async def _apply(cloud: Cloud, balancer: LoadBalancer) -> None:
-    """Make the backend's load balancer equal the record, unless it does.
-
-    Raises:
-        BackendError: The backend failed.
-    """
+    """Make the backend's load balancer equal the record, unless it does."""
     key = (balancer.KIND, balancer.id)
     async with cloud.exclusive(*key):
         # Servers may change in the meantime, and no reaction applies a load balancer that an action locks.

@@ -40,12 +40,7 @@ def _numbers(
 
 
 def read_service(fields: Fields, present: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Decode a service; ``fields`` collects what is invalid.
-
-    Args:
-        fields: Of the service.
-        present: The service to update, which has the values of missing fields.
-    """
+    """Decode a service; the present one, if any, has the values of missing fields."""
     old = present or {}
     protocol = fields.choice("protocol", PROTOCOLS, old.get("protocol", "tcp"), required=present is None)
     default_port = DEFAULT_LISTEN_PORT.get(protocol, 0)
@@ -159,12 +154,7 @@ def check_ports(services: Sequence[Mapping[str, Any]], *, status: int | None = N
 
 
 def find_service(services: Sequence[dict[str, Any]], listen_port: int) -> dict[str, Any]:
-    """The service on a port.
-
-    Raises:
-        ApiError: ``not_found``.
-        InvalidInput: The port is 0.
-    """
+    """The service on a port; raises ``not_found``, or InvalidInput for port 0."""
     if not listen_port:
         raise InvalidInput({"listen_port": ["Missing data for required field."]})
     for service in services:
@@ -176,13 +166,7 @@ def find_service(services: Sequence[dict[str, Any]], listen_port: int) -> dict[s
 def check_services(
     call: Call, balancer: LoadBalancer, services: list[dict[str, object]], *, status: int | None = None
 ) -> None:
-    """Refuse services that the load balancer can't have.
-
-    Raises:
-        ApiError: Two services listen on one port.
-        LimitExceeded: The type allows fewer services or certificates.
-        NotFound: The project has no such certificate.
-    """
+    """Refuse services that the load balancer can't have: one port twice, too many, unknown certificates."""
     check_ports(services, status=status)
     kind = LOAD_BALANCER_TYPES.find(balancer.type)
     if len(services) > kind.max_services:
@@ -195,11 +179,7 @@ def check_services(
 
 
 def check_target_count(balancer: LoadBalancer, number: int) -> None:
-    """Refuse a number of targets that exceeds the limit of the type.
-
-    Raises:
-        LimitExceeded: It does.
-    """
+    """Refuse a number of targets that exceeds the limit of the type."""
     if number > LOAD_BALANCER_TYPES.find(balancer.type).max_targets:
         raise LimitExceeded("number of targets exceeded", "load_balancer_targets_limit")
 
@@ -221,13 +201,7 @@ def read_target(fields: Fields) -> Target:
 
 
 def check_target(call: Call, target: Target, balancer: LoadBalancer) -> None:
-    """Refuse a target that can't get traffic, or that the load balancer has.
-
-    Raises:
-        ApiError: With Hetzner's code for the reason.
-        InvalidInput: The label selector is invalid.
-        NotFound: The project has no such server.
-    """
+    """Refuse a target that can't get traffic, or that the load balancer has, with Hetzner's code."""
     if any(target.same(other) for other in balancer.targets):
         raise ApiError("target_already_defined", "target already defined")
     if target.type == "ip":

@@ -83,12 +83,7 @@ async def _create(call: Call) -> Reply:
 
 
 def _read_subnet(cloud: Cloud, fields: Fields, network: Network) -> Subnet:
-    """A new subnet.
-
-    Raises:
-        InvalidInput: The network can't have it.
-        ApiError: ``vswitch_id_already_used``; another network uses it. ``service_error``; it doesn't exist.
-    """
+    """A new subnet, unless the network can't have it."""
     kind = fields.choice("type", {"cloud", "server", "vswitch"}, required=True)
     zone = fields.choice("network_zone", NETWORK_ZONES, required=True)
     wanted, whole = fields.network("ip_range"), IPv4Network(network.ip_range)
@@ -110,11 +105,7 @@ def _read_subnet(cloud: Cloud, fields: Fields, network: Network) -> Subnet:
 
 
 def _read_route(fields: Fields, network: Network) -> NetworkRoute:
-    """A new route.
-
-    Raises:
-        InvalidInput: The network can't have it.
-    """
+    """A new route, unless the network can't have it."""
     destination = fields.network("destination", required=True)
     gateway = fields.address("gateway", required=True)
     fields.check()

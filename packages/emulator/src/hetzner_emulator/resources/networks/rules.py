@@ -56,11 +56,7 @@ def destinations(routes: Iterable[NetworkRoute]) -> list[IPv4Network]:
 def free_subnet(
     network: IPv4Network, present: Sequence[Subnet], routes: Iterable[NetworkRoute] = ()
 ) -> IPv4Network:
-    """The first free /24 (or the whole range if it is smaller).
-
-    Raises:
-        ApiError: ``no_subnet_available``.
-    """
+    """The first free /24, or the whole range if it is smaller; raises ``no_subnet_available``."""
     taken = [*(IPv4Network(subnet.ip_range) for subnet in present), *destinations(routes)]
     for candidate in network.subnets(new_prefix=max(SUBNET_PREFIX, network.prefixlen)):
         if not any(candidate.overlaps(other) for other in taken):
@@ -106,22 +102,10 @@ def choose_address(
     ip: IPv4Address | None = None,
     ip_range: IPv4Network | None = None,
 ) -> str:
-    """The address of a new member.
+    """The address of a new member in a network zone.
 
     Without ``ip`` and ``ip_range`` it comes from the last subnet by range, as at Hetzner; if that one is
-    full, from the one before.
-
-    Args:
-        network: The whole range.
-        subnets: Of the network.
-        used: Addresses of its members.
-        zone: Network zone of the member.
-        ip: The requested address.
-        ip_range: The requested subnet.
-
-    Raises:
-        InvalidInput: ``ip`` isn't in ``ip_range``, or the network has no such subnet.
-        ApiError: ``ip_not_available`` or ``no_subnet_available``.
+    full, from the one before. Raises InvalidInput, ``ip_not_available``, or ``no_subnet_available``.
     """
     suited = [IPv4Network(s.ip_range) for s in subnets if s.type != "vswitch" and s.network_zone == zone]
     if ip_range is not None:
@@ -185,13 +169,7 @@ class UsedAddresses:
 
 
 def open_network(call: Call, identity: int) -> Network:
-    """A network that can get a new member now.
-
-    Raises:
-        NotFound: The project has no such network.
-        Conflict: An action changes it.
-        LimitExceeded: It has the maximum number of members.
-    """
+    """A network that can get a new member now (NotFound, Conflict, LimitExceeded)."""
     network = call.cloud.store.get(Network, call.project, identity)
     if call.cloud.actions.locked("network", network.id):
         raise Conflict("network")
@@ -200,11 +178,7 @@ def open_network(call: Call, identity: int) -> Network:
 
 
 def check_compatible(networks: Sequence[Network]) -> None:
-    """Refuse networks that one server can't be attached to at the same time.
-
-    Raises:
-        ApiError: There are too many, or two overlap.
-    """
+    """Refuse networks that one server can't be attached to at the same time: too many, or overlapping."""
     if len(networks) > MAX_NETWORKS:
         raise ApiError(
             "resource_limit_exceeded", f"a server can be attached to {MAX_NETWORKS} networks at most"
@@ -221,12 +195,7 @@ def new_attachment(
     ip: IPv4Address | None = None,
     ip_range: IPv4Network | None = None,
 ) -> Attachment:
-    """A new member's attachment; it reserves its address once the caller has stored the member.
-
-    Raises:
-        InvalidInput: ``ip`` isn't in ``ip_range``.
-        ApiError: No address is free, or ``ip`` isn't.
-    """
+    """A new member's attachment; it reserves its address once the caller has stored the member."""
     used = UsedAddresses(call.cloud, network)
     address = choose_address(
         IPv4Network(network.ip_range), network.subnets, used, zone, ip=ip, ip_range=ip_range
@@ -235,23 +204,14 @@ def new_attachment(
 
 
 def new_attachments(call: Call, identities: Iterable[int], zone: str) -> list[Attachment]:
-    """The attachments of a new server.
-
-    Raises:
-        NotFound: The project has no such network.
-        ApiError: A network can't get the server as a member, or not together with another network.
-    """
+    """The attachments of a new server."""
     networks = [open_network(call, identity) for identity in identities]
     check_compatible(networks)
     return [new_attachment(call, network, zone) for network in networks]
 
 
 def read_aliases(cloud: Cloud, fields: Fields, network: Network, own: Attachment | None) -> list[str]:
-    """The field ``alias_ips``: free addresses in subnets of the network.
-
-    Raises:
-        InvalidInput: An address is invalid, in use, in no subnet, or listed twice.
-    """
+    """The field ``alias_ips``: distinct, free addresses in subnets of the network."""
     used, kept = UsedAddresses(cloud, network), own.alias_ips if own else []
     aliases = fields.texts("alias_ips")
     fields.check_distinct("alias_ips", aliases)

@@ -121,11 +121,7 @@ def new_password(cloud: Cloud) -> str:
 
 
 def _decode(fields: Fields) -> CreateServer:
-    """Decode the body.
-
-    Raises:
-        InvalidInput: Names every invalid field.
-    """
+    """Decode the body; the error names every invalid field."""
     if "datacenter" in fields:
         fields.wrong("datacenter", "was removed from the API; use location")
     public = fields.object("public_net")
@@ -193,19 +189,7 @@ def _check(call: Call, request: CreateServer) -> _Parts:
 
 
 def find_image(cloud: Cloud, project: str, text: str, architecture: str, disk: int) -> Image | Snapshot:
-    """An image by ID, or by name and architecture.
-
-    Args:
-        cloud: Has the snapshots.
-        project: Owns them.
-        text: From the request.
-        architecture: Of the server type.
-        disk: Size of the server's disk in GB.
-
-    Raises:
-        ApiError: ``invalid_input``; no image has this ID or name.
-        InvalidInput: The image isn't available, is too large, or has another architecture.
-    """
+    """An image by ID, or by name and architecture, that fits a disk of so many GB."""
     found: list[Image | Snapshot] = [i for i in SYSTEM_IMAGES if text in {i.name, str(i.id)}]
     if text.isascii() and text.isdecimal() and len(text) < 20:
         snapshot = cloud.store.find(Snapshot, int(text))
@@ -231,12 +215,7 @@ def _location(cloud: Cloud, wanted: str, server_type: ServerType) -> str:
 
 
 def check_available(cloud: Cloud, server_type: ServerType, location: str) -> None:
-    """Refuse a server type that the location doesn't have.
-
-    Raises:
-        InvalidInput: The type is deprecated, or Hetzner doesn't offer it there.
-        ApiError: ``resource_unavailable``; the location has no capacity.
-    """
+    """Refuse a server type that is deprecated, not offered in the location, or sold out there."""
     if server_type.deprecation is not None:
         raise InvalidInput({"server_type": [f"server type {server_type.id} is deprecated"]})
     if location not in server_type.locations:
@@ -246,11 +225,7 @@ def check_available(cloud: Cloud, server_type: ServerType, location: str) -> Non
 
 
 def check_group_capacity(group: PlacementGroup) -> None:
-    """Refuse one more server in a full group.
-
-    Raises:
-        ApiError: ``service_error``.
-    """
+    """Refuse one more server in a full group (``service_error``)."""
     if len(group.servers) >= MAX_GROUP_SERVERS:
         text = f"placement group {group.id} contains already {MAX_GROUP_SERVERS} servers"
         raise ApiError("service_error", text)

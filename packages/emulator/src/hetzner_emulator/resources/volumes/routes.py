@@ -98,12 +98,7 @@ def _check_attachable(volume: Volume, location: str) -> None:
 
 
 def read_volumes(call: Call, identities: Iterable[int], location: str) -> Sequence[Volume]:
-    """The volumes of a new server.
-
-    Raises:
-        ApiError: The server can't get one of them.
-        LimitExceeded: There are too many.
-    """
+    """The volumes of a new server, unless it can't get one of them."""
     volumes = [call.cloud.store.get(Volume, call.project, identity) for identity in identities]
     _check_count(len(volumes))
     for volume in volumes:

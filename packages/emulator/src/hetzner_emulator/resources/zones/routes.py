@@ -194,16 +194,9 @@ for _row in _SETTINGS:
 async def _read_file(
     text: str, zone: str, default_ttl: int, *, whole: bool = True
 ) -> tuple[int, list[SetDraft]]:
-    """The default TTL and the record sets of a zone file, parsed in a thread because it can be long.
+    """The default TTL in seconds, and the record sets of a zone file; ``whole`` requires the default ones.
 
-    Args:
-        text: The file.
-        zone: Name of the zone.
-        default_ttl: For files without ``$TTL``, in seconds.
-        whole: Whether the file must have the default record sets.
-
-    Raises:
-        InvalidInput: It isn't a file of the zone, or lacks a default record set.
+    In a thread, because it can be long. Raises InvalidInput.
     """
     try:
         return await asyncio.to_thread(_read_checked, text, zone, default_ttl, whole=whole)

@@ -50,12 +50,7 @@ def zone_name_problem(name: str) -> str:
 
 
 def rrset_name_problem(name: str, zone: str) -> str:
-    """Describe what is invalid in the name of a record set; "" if it is valid.
-
-    Args:
-        name: Relative to the zone, or ``@`` for the zone itself.
-        zone: Name of the zone.
-    """
+    """Describe what is invalid in the name of a record set, relative to the zone; "" if it is valid."""
     if name == APEX:
         return ""
     if name.endswith("."):
@@ -73,12 +68,9 @@ def _labels_problem(labels: list[str], length: int) -> str:
 
 
 def read_value(kind: str, value: str, zone: str) -> dns.rdata.Rdata | None:
-    """Parse a value as a name server does; None if it is invalid for the type.
+    """Parse a value such as ``10 mail.example.com.`` as a name server does; None if it is invalid.
 
-    Args:
-        kind: One of :data:`TYPES`.
-        value: As in a zone file, for example ``10 mail.example.com.``.
-        zone: Name of the zone, to which names without an ending dot are relative.
+    Names without an ending dot are relative to the zone.
     """
     # The API doesn't have the generic form of types, which starts with \#.
     if (
@@ -98,14 +90,7 @@ def read_value(kind: str, value: str, zone: str) -> dns.rdata.Rdata | None:
 
 
 def set_problem(name: str, kind: str, values: list[str], zone: str) -> str:
-    """Describe what is invalid in the values of a record set; "" if they are valid.
-
-    Args:
-        name: Of the set, relative to the zone.
-        kind: Its type.
-        values: Of the set.
-        zone: Name of the zone.
-    """
+    """Describe what is invalid in the values of a record set; "" if they are valid."""
     read = [read_value(kind, value, zone) for value in values]
     for value, data in zip(values, read, strict=True):
         if data is None:
@@ -128,11 +113,7 @@ def company_problem(kind: str, others: set[str]) -> str:
 
 
 def with_serial(value: str, serial: int, zone: str) -> str:
-    """The value of a SOA record with another serial number.
-
-    Raises:
-        ValueError: It isn't a SOA record.
-    """
+    """The value of a SOA record with another serial number; raises ValueError for another value."""
     data = read_value("SOA", value, zone)
     if data is None:
         raise ValueError(f"{value!r} isn't a SOA record")
@@ -140,12 +121,7 @@ def with_serial(value: str, serial: int, zone: str) -> str:
 
 
 def next_serial(last: int, day: str) -> int:
-    """The serial number after a change: ``YYYYMMDDnn``, or the last one plus 1 if that is greater.
-
-    Args:
-        last: The last one, or 0.
-        day: Of the change, ``YYYYMMDD``.
-    """
+    """The serial number after a change on a day: ``YYYYMMDDnn``, or the last one plus 1, the greater one."""
     return max(last + 1, int(f"{day}00"))
 
 

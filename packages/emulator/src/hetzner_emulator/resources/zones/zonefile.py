@@ -27,13 +27,7 @@ class ZoneFileError(Exception):
 def read_zonefile(text: str, zone: str, default_ttl: int) -> tuple[int, list[SetDraft]]:
     """Parse a zone file: the default TTL in seconds, and the record sets.
 
-    Args:
-        text: The file. Of the directives, ``$ORIGIN`` (of this zone) and ``$TTL`` are allowed.
-        zone: Name of the zone.
-        default_ttl: For files without ``$TTL``, in seconds.
-
-    Raises:
-        ZoneFileError: It isn't a file of the zone.
+    Of the directives, ``$ORIGIN`` (of this zone) and ``$TTL`` are allowed. Raises ZoneFileError.
     """
     for origin in _ORIGIN.findall(text):
         if origin.lower() != f"{zone}.":
