@@ -46,6 +46,14 @@ class Emulator:
         assert response.status < 300, text
         return await response.json() if text else None
 
+    async def get(self, path: str, **more: Any) -> Any:
+        """The object at a path, or the list of objects."""
+        return next(iter((await self.ok("GET", path, **more)).values()))
+
+    async def make(self, path: str, **body: Any) -> Any:
+        """A new object of a collection."""
+        return (await self.ok("POST", path, body))[path.rpartition("/")[2].removesuffix("s")]
+
     async def refused(self, method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
         response = await self.call(method, path, body, **more)
         assert response.status >= 400, await response.text()

@@ -105,14 +105,14 @@ async def test_the_picture_has_a_line_for_each_target(visit: Open, cloud: Emulat
     await expect(page.locator("#picture text.name")).to_have_text(
         ["shop/web", "control", "worker-1", "worker-2", "worker-10"]
     )
-    (balancer,) = (await cloud.ok("GET", "/load_balancers"))["load_balancers"]
+    (balancer,) = await cloud.get("/load_balancers")
     body = {"type": "server", "server": {"id": balancer["targets"][0]["server"]["id"]}}
     await cloud.ok("POST", f"/load_balancers/{balancer['id']}/actions/remove_target", body)
     await expect(page.locator("#picture path.good")).to_have_count(2)
 
 
 async def test_other_objects_are_shown_with_their_servers(visit: Open, cloud: Emulator):
-    servers = (await cloud.ok("GET", "/servers"))["servers"]
+    servers = await cloud.get("/servers")
     numbers = {one["name"]: one["id"] for one in servers}
     chain, key = issue(["shop.example.com"], 1_700_000_000)
     await cloud.ok("POST", "/certificates", {"name": "shop", "certificate": chain, "private_key": key})
@@ -120,8 +120,7 @@ async def test_other_objects_are_shown_with_their_servers(visit: Open, cloud: Em
     rule = {"direction": "in", "protocol": "tcp", "port": "443", "source_ips": ["2001:db8::/32"]}
     applied = [{"type": "server", "server": {"id": numbers["worker-10"]}}]
     await cloud.ok("POST", "/firewalls", {"name": "web", "rules": [rule], "apply_to": applied})
-    floating = {"name": "mail", "type": "ipv6", "server": numbers["worker-1"]}
-    address = (await cloud.ok("POST", "/floating_ips", floating))["floating_ip"]["ip"]
+    address = (await cloud.make("/floating_ips", name="mail", type="ipv6", server=numbers["worker-1"]))["ip"]
     page = await visit()
     for table, name, *parts in (
         ("certificates", "shop", "shop.example.com", "uploaded", "✓"),
@@ -158,7 +157,7 @@ async def test_nothing_moves_when_something_changes(visit: Open, cloud: Emulator
 
 
 async def test_many_healthy_targets_share_a_line(visit: Open, cloud: Emulator):
-    (network,) = (await cloud.ok("GET", "/networks"))["networks"]
+    (network,) = await cloud.get("/networks")
     made = [await cloud.make_server(name=f"big-{n}", networks=[network["id"]]) for n in range(1, 13)]
     body = {"load_balancer_type": "lb11", "location": "fsn1", "network": network["id"]}
     body |= {"services": [{"protocol": "tcp", "listen_port": 80, "destination_port": 30080}]}
@@ -248,7 +247,7 @@ async def test_every_curl_command_does_the_same_as_its_control(visit: Open, clou
     await page.get_by_label("Path").fill("/servers/{id}")
     await page.get_by_label("Effect").select_option(label="5 s late")
     await type_the_line_of(button(name="Add"))
-    (added,) = (await cloud.ok("GET", "/_sandbox/faults"))["faults"]
+    (added,) = await cloud.get("/_sandbox/faults")
     assert (added["path"], added["latency"]) == ("/servers/{id}", 5)
     await type_the_line_of(button(name="Remove fault rule 1"))
     await expect(page.locator("#faults")).to_contain_text("none: the cloud does what it should")

@@ -20,7 +20,7 @@ async def inject(emulator: Emulator, **rule: Any) -> dict[str, Any]:
 
 async def count(emulator: Emulator) -> int:
     await emulator.ok("DELETE", "/_sandbox/faults")
-    return len((await emulator.ok("GET", "/placement_groups"))["placement_groups"])
+    return len(await emulator.get("/placement_groups"))
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -43,7 +43,7 @@ async def test_a_dropped_connection(emulator: Emulator, drop, left):
 async def test_a_held_response(emulator: Emulator):
     await inject(emulator, method="POST", hold=600.0)
     asking = asyncio.create_task(emulator.call("POST", "/placement_groups", GROUP))
-    while not (await emulator.ok("GET", "/placement_groups"))["placement_groups"]:  # noqa: ASYNC110 - a store
+    while not await emulator.get("/placement_groups"):  # noqa: ASYNC110 - a store
         await asyncio.sleep(0.01)
     assert not asking.done()
     asking.cancel()
@@ -54,10 +54,10 @@ async def test_times_and_skip(emulator: Emulator):
     rule = await inject(emulator, path="/servers*", status=500, times=2, skip=1)
     statuses = [(await emulator.call("GET", "/servers")).status for _ in range(5)]
     assert statuses == [200, 500, 500, 200, 200]
-    (listed,) = (await emulator.ok("GET", "/_sandbox/faults"))["faults"]
+    (listed,) = await emulator.get("/_sandbox/faults")
     assert (listed["id"], listed["seen"], listed["hits"]) == (rule["id"], 5, 2)
     await emulator.ok("DELETE", f"/_sandbox/faults/{rule['id']}")
-    assert (await emulator.ok("GET", "/_sandbox/faults"))["faults"] == []
+    assert await emulator.get("/_sandbox/faults") == []
 
 
 async def test_rules_by_template(emulator: Emulator):
@@ -87,9 +87,9 @@ async def test_a_truncated_body(emulator: Emulator):
 
 async def test_stale_responses(emulator: Emulator):
     await inject(emulator, path="/placement_groups", method="GET", stale=True)
-    assert (await emulator.ok("GET", "/placement_groups"))["placement_groups"] == []
+    assert await emulator.get("/placement_groups") == []
     await emulator.ok("POST", "/placement_groups", GROUP)
-    assert (await emulator.ok("GET", "/placement_groups"))["placement_groups"] == []
+    assert await emulator.get("/placement_groups") == []
     assert await count(emulator) == 1
 
 
@@ -97,7 +97,7 @@ async def test_stale_responses_belong_to_a_project(emulator: Emulator):
     await emulator.ok("POST", "/placement_groups", GROUP)
     await inject(emulator, path="/placement_groups", method="GET", stale=True)
     other = await inject(emulator, path="/locations", method="GET", stale=True)
-    assert len((await emulator.ok("GET", "/placement_groups"))["placement_groups"]) == 1
+    assert len(await emulator.get("/placement_groups")) == 1
     answer = await emulator.ok("GET", "/placement_groups", token=OTHER_TOKEN)
     assert answer["placement_groups"] == []
     # Lifting another rule makes nothing fresh.
@@ -127,7 +127,7 @@ async def test_a_failed_action(emulator: Emulator):
     path, body = f"/servers/{server['id']}/actions/attach_to_network", {"network": network["id"]}
     answer = await emulator.ok("POST", path, body)
     assert answer["action"]["error"] == {"code": "timeout", "message": "network is down"}
-    assert (await emulator.ok("GET", f"/networks/{network['id']}/members"))["members"] == []
+    assert await emulator.get(f"/networks/{network['id']}/members") == []
     await emulator.ok("POST", path, body)
 
 
@@ -177,7 +177,7 @@ async def test_a_failed_action(emulator: Emulator):
 )
 async def test_invalid_and_ineffective_rules_are_refused(emulator: Emulator, rule, field):
     await emulator.expect([field], "POST", "/_sandbox/faults", rule)
-    assert (await emulator.ok("GET", "/_sandbox/faults"))["faults"] == []
+    assert await emulator.get("/_sandbox/faults") == []
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ async def test_removing_an_unknown_rule(emulator: Emulator):
     await inject(emulator, path="/servers", code="locked")
     error = await emulator.refused("DELETE", "/_sandbox/faults/99")
     assert (error["status"], error["message"]) == (404, "fault rule with ID '99' not found")
-    assert len((await emulator.ok("GET", "/_sandbox/faults"))["faults"]) == 1
+    assert len(await emulator.get("/_sandbox/faults")) == 1
 
 
 @given(st.integers(), st.floats(0.05, 0.95), st.integers(0, 5), st.none() | st.integers(1, 5))

@@ -19,8 +19,7 @@ async def test_refused_changes_of_a_floating_ip(emulator: Emulator):
     ):
         error = await emulator.refused("POST", "/floating_ips", body)
         assert error["message"] == "invalid input in fields 'server', 'home_location'"
-    body = {"type": "ipv4", "home_location": "fsn1"}
-    ip = (await emulator.ok("POST", "/floating_ips", body))["floating_ip"]
+    ip = await emulator.make("/floating_ips", type="ipv4", home_location="fsn1")
     path = f"/floating_ips/{ip['id']}"
     await emulator.expect("invalid_input", "POST", f"{path}/actions/unassign")
     await emulator.expect(["server"], "POST", f"{path}/actions/assign", {"server": hidden})
@@ -33,7 +32,7 @@ async def test_an_address_can_move_to_another_server(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
     first, second = [(await emulator.make_server(name))["id"] for name in ("a", "b")]
-    ip = (await emulator.ok("POST", "/floating_ips", {"type": "ipv4", "server": first}))["floating_ip"]
+    ip = await emulator.make("/floating_ips", type="ipv4", server=first)
     path = f"/floating_ips/{ip['id']}"
     done = (await emulator.ok("POST", f"{path}/actions/assign", {"server": second}))["action"]
     assert (done["command"], done["status"]) == ("assign_floating_ip", "success")
@@ -44,7 +43,7 @@ async def test_an_address_can_move_to_another_server(start: Start):
     ]
     assert (await emulator.ok("GET", path))["floating_ip"]["server"] == second
     for server, own in ((first, []), (second, [ip["id"]])):
-        shown = (await emulator.ok("GET", f"/servers/{server}"))["server"]
+        shown = await emulator.get(f"/servers/{server}")
         assert shown["public_net"]["floating_ips"] == own
 
 
@@ -52,11 +51,11 @@ async def test_a_backend_failure_leaves_the_address_unchanged(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
     server = (await emulator.make_server())["id"]
-    ip = (await emulator.ok("POST", "/floating_ips", {"type": "ipv4", "server": server}))["floating_ip"]
+    ip = await emulator.make("/floating_ips", type="ipv4", server=server)
     backend.failure = BackendError("no route")
     done = await emulator.ok("POST", f"/floating_ips/{ip['id']}/actions/unassign")
     assert done["action"]["error"]["message"] == "no route"
-    assert (await emulator.ok("GET", f"/floating_ips/{ip['id']}"))["floating_ip"]["server"] == server
+    assert (await emulator.get(f"/floating_ips/{ip['id']}"))["server"] == server
     backend.failure = None
     await emulator.ok("POST", f"/floating_ips/{ip['id']}/actions/unassign")
     assert backend.of("unassign_floating_ip") == [ip["ip"]]

@@ -36,7 +36,7 @@ async def test_backups_are_deleted_with_their_server_unless_they_become_snapshot
 
 
 async def test_system_images_and_foreign_images_cannot_be_changed(emulator: Emulator):
-    system = (await emulator.ok("GET", "/images"))["images"][0]["id"]
+    system = (await emulator.get("/images"))[0]["id"]
     for method, path, body in (
         ("PUT", "", {"description": "x"}),
         ("DELETE", "", None),
@@ -70,7 +70,7 @@ async def test_machines_use_the_snapshot_and_a_failed_image_is_discarded(start: 
     server = (await emulator.make_server())["id"]
     path = f"/servers/{server}/actions/create_image"
     image = (await emulator.ok("POST", path, {}))["image"]["id"]
-    assert (await emulator.ok("GET", f"/images/{image}"))["image"]["image_size"] == 1.0
+    assert (await emulator.get(f"/images/{image}"))["image_size"] == 1.0
     await emulator.make_server("copy", image=str(image))
     await emulator.ok("POST", f"/servers/{server}/actions/rebuild", {"image": image})
     assert [machine.snapshot for machine in backend.of("create_machine")] == [None, image, image]
@@ -92,7 +92,7 @@ async def test_a_backup_that_cannot_be_deleted_loses_its_server(start: Start):
     image = (await emulator.ok("POST", f"{path}/actions/create_image", {"type": "backup"}))["image"]["id"]
     backend.failure, backend.failing = BackendError("device busy"), "image"
     await emulator.ok("DELETE", path)
-    shown = (await emulator.ok("GET", f"/images/{image}"))["image"]
+    shown = await emulator.get(f"/images/{image}")
     assert (shown["type"], shown["bound_to"]) == ("backup", None)
     backend.failure = None
     await emulator.ok("DELETE", f"/images/{image}")

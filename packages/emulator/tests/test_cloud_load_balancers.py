@@ -29,7 +29,7 @@ async def make(emulator: Emulator, name: str = "lb", **more: Any) -> dict[str, A
 async def act(emulator: Emulator, balancer: int, action: str, body: Any = None) -> dict[str, Any]:
     answer = await emulator.ok("POST", f"/load_balancers/{balancer}/actions/{action}", body)
     assert answer["action"]["status"] == "success", answer
-    return (await emulator.ok("GET", f"/load_balancers/{balancer}"))["load_balancer"]
+    return await emulator.get(f"/load_balancers/{balancer}")
 
 
 async def deny(expected: Any, emulator: Emulator, balancer: int, action: str, body: Any = None) -> None:
@@ -57,63 +57,10 @@ async def test_everything_inline(emulator: Emulator):
     assert balancer["targets"][0]["health_status"] == [{"listen_port": 80, "status": "healthy"}]
     assert balancer["public_net"]["enabled"] is False
     assert balancer["algorithm"] == {"type": "least_connections"}
-    shown = (await emulator.ok("GET", f"/networks/{network['id']}"))["network"]
+    shown = await emulator.get(f"/networks/{network['id']}")
     assert shown["load_balancers"] == [balancer["id"]]
-    shown = (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]
+    shown = await emulator.get(f"/servers/{server['id']}")
     assert shown["load_balancers"] == [balancer["id"]]
-
-
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        ({"name": " lb"}, "invalid_input"),
-        ({"name": "x" * 129}, "invalid_input"),
-        ({"load_balancer_type": "lb99"}, "invalid_input"),
-        ({"location": None}, "invalid_input"),
-        ({"network_zone": "eu-central"}, "invalid_input"),
-        ({"algorithm": {"type": "random"}}, "invalid_input"),
-        ({"services": [SERVICE, SERVICE]}, "source_port_already_used"),
-        ({"services": [{**SERVICE, "listen_port": p} for p in range(80, 86)]}, "resource_limit_exceeded"),
-        ({"targets": [{"type": "server", "server": {"id": 1}}]}, "not_found"),
-        ({"targets": [{"type": "label_selector", "label_selector": {"selector": "a in"}}]}, "invalid_input"),
-        ({"targets": [{"type": "ip", "ip": {"ip": "1.2.3.4"}}]}, "ip_not_owned"),
-        ({"targets": [{"type": "ip", "ip": {"ip": "10.0.0.4"}}]}, "load_balancer_not_attached_to_network"),
-        ({"network": 1}, "not_found"),
-    ],
-)
-async def test_invalid_load_balancers(emulator: Emulator, change, code):
-    body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", **change}
-    await emulator.expect(code, "POST", "/load_balancers", body)
-    assert (await emulator.ok("GET", "/load_balancers"))["load_balancers"] == []
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"protocol": "udp"},
-        {"listen_port": 0},
-        {"destination_port": 70000},
-        {"health_check": {**CHECK, "interval": 2}},
-        {"health_check": {**CHECK, "timeout": 61}},
-        {"health_check": {**CHECK, "interval": 5, "timeout": 6}},
-        {"health_check": {**CHECK, "retries": 6}},
-        {
-            "health_check": {
-                **CHECK,
-                "protocol": "http",
-                "http": {"domain": "", "path": "/", "status_codes": ["2"]},
-            }
-        },
-        {"health_check": {**CHECK, "protocol": "http", "http": {"path": "/a b"}}},
-        {"health_check": {**CHECK, "protocol": "http", "http": {"domain": "100%.de"}}},
-        {"protocol": "https"},
-        {"protocol": "http", "http": {"cookie_lifetime": 29}},
-        {"protocol": "http", "http": {"timeout_idle": 301}},
-    ],
-)
-async def test_invalid_services(emulator: Emulator, change):
-    balancer = await make(emulator)
-    await deny("invalid_input", emulator, balancer["id"], "add_service", {**SERVICE, **change})
 
 
 async def test_services_have_defaults_and_updates_are_partial(emulator: Emulator):
@@ -229,7 +176,7 @@ async def test_targets_by_label_follow_labels(start: Start):
     await emulator.ok("DELETE", f"/servers/{server['id']}")
     assert {t.server_id for t in last(backend).targets} == {other["id"]}
     await emulator.ok("POST", f"/servers/{other['id']}/actions/poweroff")
-    (shown,) = (await emulator.ok("GET", f"/load_balancers/{balancer['id']}"))["load_balancer"]["targets"]
+    (shown,) = (await emulator.get(f"/load_balancers/{balancer['id']}"))["targets"]
     health = {"listen_port": 80, "status": "unhealthy", "detail": "layer4_timeout"}
     assert shown["targets"][0]["health_status"][0] == health
 
@@ -267,7 +214,7 @@ async def changed(emulator: Emulator, backend: Slow, balancer: int) -> dict[str,
     """Let the backend make the change; returns the load balancer after it."""
     backend.free.set()
     await emulator.cloud.actions.settle()
-    return (await emulator.ok("GET", f"/load_balancers/{balancer}"))["load_balancer"]
+    return await emulator.get(f"/load_balancers/{balancer}")
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -311,8 +258,9 @@ async def test_a_network_deleted_during_an_attachment_has_no_members(start: Star
 async def test_a_certificate_is_locked_while_a_service_gets_it(start: Start):
     backend = Slow()
     emulator = await start(backend)
-    body = {"name": "c", "type": "managed", "domain_names": ["a.de"]}
-    certificate = (await emulator.ok("POST", "/certificates", body))["certificate"]["id"]
+    certificate = (await emulator.make("/certificates", name="c", type="managed", domain_names=["a.de"]))[
+        "id"
+    ]
     identity = (await make(emulator))["id"]
     https = {"protocol": "https", "listen_port": 443, "http": {"certificates": [certificate]}}
     await changing(emulator, backend, identity, "add_service", https)
@@ -340,12 +288,6 @@ async def test_targets_by_address(emulator: Emulator):
     await act(emulator, identity, "add_target", inside)
     outside = {"type": "ip", "ip": {"ip": "10.0.2.9"}}
     await deny("ip_not_in_vswitch_subnet", emulator, identity, "add_target", outside)
-
-
-@pytest.mark.parametrize("ip", [{"ip": ""}, {"ip": None}, {"ip": "metal"}, {}])
-async def test_invalid_target_addresses(emulator: Emulator, ip):
-    identity = (await make(emulator))["id"]
-    await deny("invalid_input", emulator, identity, "add_target", {"type": "ip", "ip": ip})
 
 
 async def test_limits_follow_the_type(emulator: Emulator):
@@ -376,7 +318,7 @@ async def test_one_network_at_a_time(emulator: Emulator):
     ] == []
     await act(emulator, identity, "attach_to_network", {"network": network["id"]})
     await emulator.ok("DELETE", f"/networks/{network['id']}")
-    assert (await emulator.ok("GET", f"/load_balancers/{identity}"))["load_balancer"]["private_net"] == []
+    assert (await emulator.get(f"/load_balancers/{identity}"))["private_net"] == []
 
 
 async def test_reverse_names(emulator: Emulator):
@@ -400,8 +342,9 @@ async def test_reverse_names(emulator: Emulator):
 async def test_the_backend_gets_the_complete_service(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
-    body = {"name": "c", "type": "managed", "domain_names": ["a.example.com"]}
-    certificate = (await emulator.ok("POST", "/certificates", body))["certificate"]
+    certificate = await emulator.make(
+        "/certificates", name="c", type="managed", domain_names=["a.example.com"]
+    )
     service = {
         "protocol": "https",
         "destination_port": 8443,
@@ -439,7 +382,7 @@ async def test_on_primary_ips(emulator: Emulator):
     body = {"ip": own["ipv4"]["ip"], "dns_ptr": "lb.example.com"}
     for path in (f"/load_balancers/{balancer['id']}", f"/primary_ips/{wanted['ipv4']}"):
         await emulator.ok("POST", f"{path}/actions/change_dns_ptr", body)
-        shown = (await emulator.ok("GET", f"/load_balancers/{balancer['id']}"))["load_balancer"]
+        shown = await emulator.get(f"/load_balancers/{balancer['id']}")
         assert shown["public_net"]["ipv4"]["dns_ptr"] == body["dns_ptr"]
         assert (await get_ip(emulator, wanted["ipv4"]))["dns_ptr"] == [body]
         body["dns_ptr"] = "other.example.com"
@@ -468,7 +411,7 @@ async def test_refused_primary_ips(emulator: Emulator):
     ):
         body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "public_net": wanted}
         await emulator.expect(code, "POST", "/load_balancers", body)
-    assert (await emulator.ok("GET", "/load_balancers"))["load_balancers"] == []
+    assert await emulator.get("/load_balancers") == []
 
 
 async def new_ip(emulator: Emulator, family: str = "ipv4", location: str = "fsn1") -> dict[str, Any]:
@@ -477,4 +420,4 @@ async def new_ip(emulator: Emulator, family: str = "ipv4", location: str = "fsn1
 
 
 async def get_ip(emulator: Emulator, identity: int) -> dict[str, Any]:
-    return (await emulator.ok("GET", f"/primary_ips/{identity}"))["primary_ip"]
+    return await emulator.get(f"/primary_ips/{identity}")

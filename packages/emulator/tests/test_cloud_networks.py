@@ -29,30 +29,6 @@ async def test_a_network_with_subnets_and_routes_at_once(emulator: Emulator):
     assert network["expose_routes_to_vswitch"] is True
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"ip_range": "8.8.8.0/24"},
-        {"ip_range": "10.0.0.0/33"},
-        {"ip_range": None},
-        {"subnets": [{"type": "cloud", "network_zone": "mars"}]},
-        {"subnets": [{"type": "cloud", "network_zone": "eu-central", "ip_range": "192.168.0.0/24"}]},
-        {"subnets": [{"type": "moon", "network_zone": "eu-central"}]},
-        {
-            "subnets": [
-                {"type": "cloud", "network_zone": "eu-central"},
-                {"type": "cloud", "network_zone": "us-east"},
-            ]
-        },
-        {"routes": [{"destination": "10.100.1.0/24"}]},
-    ],
-)
-async def test_invalid_networks(emulator: Emulator, change):
-    body = {"name": "net", "ip_range": "10.0.0.0/16", **change}
-    await emulator.expect("invalid_input", "POST", "/networks", body)
-    assert (await emulator.ok("GET", "/networks"))["networks"] == []
-
-
 async def test_invalid_subnets(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
     await route(emulator, network["id"], "10.244.0.0/24")
@@ -93,7 +69,7 @@ async def test_deleting_a_network_detaches_its_members(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
     server = await emulator.make_server(networks=[network["id"]])
     await emulator.ok("DELETE", f"/networks/{network['id']}")
-    assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["private_net"] == []
+    assert (await emulator.get(f"/servers/{server['id']}"))["private_net"] == []
     await emulator.expect("not_found", "GET", f"/networks/{network['id']}")
 
 
@@ -106,7 +82,7 @@ async def test_routes_are_added_and_deleted(emulator: Emulator):
     await emulator.expect("not_found", "POST", f"/networks/{identity}/actions/delete_route", clash)
     body = {"destination": "10.244.0.0/24", "gateway": "10.0.0.2"}
     await emulator.ok("POST", f"/networks/{identity}/actions/delete_route", body)
-    assert (await emulator.ok("GET", f"/networks/{identity}"))["network"]["routes"] == []
+    assert (await emulator.get(f"/networks/{identity}"))["routes"] == []
 
 
 @pytest.mark.parametrize("change", ["add_route", "delete_route"])
@@ -133,11 +109,11 @@ async def test_a_network_is_locked_during_a_change(start: Start):
     await emulator.expect((409, "conflict"), "POST", f"/networks/{identity}/actions/add_route", body)
     await emulator.expect("conflict", "PUT", f"/networks/{identity}", {"name": "x"})
     await emulator.expect("conflict", "DELETE", f"/networks/{identity}")
-    assert (await emulator.ok("GET", f"/networks/{identity}"))["network"]["routes"] == []
+    assert (await emulator.get(f"/networks/{identity}"))["routes"] == []
     gate.opened.set()
     await emulator.cloud.actions.settle()
-    assert len((await emulator.ok("GET", f"/networks/{identity}"))["network"]["routes"]) == 1
-    done = (await emulator.ok("GET", f"/networks/{identity}/actions/{running['id']}"))["action"]
+    assert len((await emulator.get(f"/networks/{identity}"))["routes"]) == 1
+    done = await emulator.get(f"/networks/{identity}/actions/{running['id']}")
     assert (done["status"], done["progress"]) == ("success", 100)
 
 
@@ -147,7 +123,7 @@ async def test_a_range_can_only_grow(emulator: Emulator):
     for wrong in ("10.0.0.0/17", "10.1.0.0/15", "10.0.0.0/7"):
         await emulator.expect("invalid_input", "POST", path, {"ip_range": wrong})
     await emulator.ok("POST", path, {"ip_range": "10.0.0.0/12"})
-    assert (await emulator.ok("GET", f"/networks/{network['id']}"))["network"]["ip_range"] == "10.0.0.0/12"
+    assert (await emulator.get(f"/networks/{network['id']}"))["ip_range"] == "10.0.0.0/12"
 
 
 async def test_members_are_limited(start: Start):

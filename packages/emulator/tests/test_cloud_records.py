@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from cloud_emulator import Emulator, RecordingBackend, Start
 
 from hetzner_emulator.backend import BackendError, FirewallRule
@@ -13,28 +12,20 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyF
 
 
 async def test_ssh_keys(emulator: Emulator):
-    key = (await emulator.ok("POST", "/ssh_keys", {"name": "key", "public_key": KEY}))["ssh_key"]
+    key = await emulator.make("/ssh_keys", name="key", public_key=KEY)
     assert len(key["fingerprint"].split(":")) == 16
-    assert (await emulator.ok("GET", f"/ssh_keys?fingerprint={key['fingerprint']}"))["ssh_keys"] == [key]
+    assert await emulator.get(f"/ssh_keys?fingerprint={key['fingerprint']}") == [key]
     same = await emulator.refused("POST", "/ssh_keys", {"name": "other", "public_key": KEY})
     assert same["message"] == "SSH key with the same fingerprint already exists"
     assert same["details"] == {"fields": [{"name": "public_key"}]}
     await emulator.ok("DELETE", f"/ssh_keys/{key['id']}")
     await emulator.expect("not_found", "DELETE", f"/ssh_keys/{key['id']}")
-    again = (await emulator.ok("POST", "/ssh_keys", {"name": "key", "public_key": KEY}))["ssh_key"]
+    again = await emulator.make("/ssh_keys", name="key", public_key=KEY)
     assert again["id"] > key["id"], "ids are not used again"
 
 
-@pytest.mark.parametrize(
-    "text", ["", " \n", "nonsense", "ssh-rsa AAAA", "ssh-ed25519 !!!", KEY.replace("AAAAC3", "AAAAC4")]
-)
-async def test_invalid_keys(emulator: Emulator, text):
-    await emulator.expect(["public_key"], "POST", "/ssh_keys", {"name": "key", "public_key": text})
-
-
 async def test_a_placement_group_has_at_most_ten_servers(emulator: Emulator):
-    body = {"name": "group", "type": "spread"}
-    group = (await emulator.ok("POST", "/placement_groups", body))["placement_group"]
+    group = await emulator.make("/placement_groups", name="group", type="spread")
     for number in range(10):
         await emulator.make_server(f"s{number}", placement_group=group["id"])
     body = {"name": "x", "server_type": "cx23", "image": "debian-12", "placement_group": group["id"]}
@@ -54,9 +45,9 @@ async def test_joining_and_leaving_a_placement_group(emulator: Emulator):
     await emulator.expect("server_not_stopped", "POST", join, body)
     await emulator.ok("POST", f"/servers/{server['id']}/actions/poweroff")
     await emulator.ok("POST", join, body)
-    shown = (await emulator.ok("GET", f"/placement_groups/{group['id']}"))["placement_group"]
+    shown = await emulator.get(f"/placement_groups/{group['id']}")
     assert shown["servers"] == [server["id"]]
-    assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["status"] == "running"
+    assert (await emulator.get(f"/servers/{server['id']}"))["status"] == "running"
     await emulator.expect("already_in_placement_group", "POST", join, body)
     await emulator.ok("POST", leave)
     await emulator.expect("not_in_placement_group", "POST", leave)
@@ -67,14 +58,13 @@ async def test_primary_ips_are_assigned_to_stopped_servers(emulator: Emulator):
     server = await emulator.make_server(
         public_net={"enable_ipv4": False, "enable_ipv6": False}, networks=[network["id"]]
     )
-    body = {"name": "ip", "type": "ipv4", "assignee_type": "server", "location": "fsn1"}
-    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
+    ip = await emulator.make("/primary_ips", name="ip", type="ipv4", assignee_type="server", location="fsn1")
     assign = {"assignee_type": "server", "assignee_id": server["id"]}
     path = f"/primary_ips/{ip['id']}/actions"
     await emulator.expect("server_not_stopped", "POST", f"{path}/assign", assign)
     await emulator.ok("POST", f"/servers/{server['id']}/actions/poweroff")
     await emulator.ok("POST", f"{path}/assign", assign)
-    shown = (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]
+    shown = await emulator.get(f"/servers/{server['id']}")
     assert shown["public_net"]["ipv4"]["ip"] == ip["ip"]
     await emulator.expect("primary_ip_already_assigned", "POST", f"{path}/assign", assign)
     await emulator.expect("must_be_unassigned", "DELETE", f"/primary_ips/{ip['id']}")
@@ -89,18 +79,18 @@ async def test_primary_ips_are_assigned_to_stopped_servers(emulator: Emulator):
 
 
 async def test_addresses_are_found_with_and_without_their_length(emulator: Emulator):
-    body = {"name": "ip", "type": "ipv6", "assignee_type": "server", "location": "fsn1"}
-    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
+    ip = await emulator.make("/primary_ips", name="ip", type="ipv6", assignee_type="server", location="fsn1")
     for text, found in ((ip["ip"], 1), (ip["ip"].removesuffix("/64"), 1), ("2001:db8::", 0)):
-        listed = (await emulator.ok("GET", "/primary_ips", params={"ip": text}))["primary_ips"]
+        listed = await emulator.get("/primary_ips", params={"ip": text})
         assert len(listed) == found, text
 
 
 async def test_the_address_of_a_target_cannot_be_unassigned(emulator: Emulator):
     server = await emulator.make_server(start_after_create=False)
     target = {"type": "server", "server": {"id": server["id"]}}
-    body = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "targets": [target]}
-    balancer = (await emulator.ok("POST", "/load_balancers", body))["load_balancer"]
+    balancer = await emulator.make(
+        "/load_balancers", name="lb", load_balancer_type="lb11", location="fsn1", targets=[target]
+    )
     net = server["public_net"]
     unassign = "/primary_ips/{}/actions/unassign"
     await emulator.expect((422, "server_is_load_balancer_target"), "POST", unassign.format(net["ipv4"]["id"]))
@@ -110,14 +100,15 @@ async def test_the_address_of_a_target_cannot_be_unassigned(emulator: Emulator):
 
 
 async def test_primary_ips_on_their_own(emulator: Emulator):
-    body = {"name": "ip", "type": "ipv6", "assignee_type": "server", "location": "hel1", "labels": {"a": "b"}}
-    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]
+    ip = await emulator.make(
+        "/primary_ips", name="ip", type="ipv6", assignee_type="server", location="hel1", labels={"a": "b"}
+    )
     assert ip["ip"] == "2001:db8:0:1::/64"
     path = f"/primary_ips/{ip['id']}"
     name = {"ip": "2001:db8:0:1::7", "dns_ptr": "a.example.com"}
     await emulator.ok("POST", f"{path}/actions/change_dns_ptr", name)
     assert (await emulator.ok("GET", path))["primary_ip"]["dns_ptr"] == [name]
-    assert (await emulator.ok("GET", f"/primary_ips?ip={ip['ip']}"))["primary_ips"][0]["id"] == ip["id"]
+    assert (await emulator.get(f"/primary_ips?ip={ip['ip']}"))[0]["id"] == ip["id"]
     await emulator.ok("PUT", path, {"auto_delete": True})
     protect = f"{path}/actions/change_protection"
     await emulator.expect("invalid_input", "POST", protect, {"delete": True})
@@ -168,7 +159,7 @@ async def test_inbound_rules_come_first(emulator: Emulator):
     out = {"direction": "out", "protocol": "tcp", "port": "80", "destination_ips": ["0.0.0.0/0"]}
     into = {"direction": "in", "protocol": "tcp", "source_ips": ["0.0.0.0/0"]}
     rules = [out, {**into, "port": "82"}, {**into, "port": "81"}]
-    shown = (await emulator.ok("POST", "/firewalls", {"name": "fw", "rules": rules}))["firewall"]["rules"]
+    shown = (await emulator.make("/firewalls", name="fw", rules=rules))["rules"]
     assert [(rule["direction"], rule["port"]) for rule in shown] == [
         ("in", "82"),
         ("in", "81"),
@@ -180,8 +171,7 @@ async def test_a_firewall_applied_by_label_cannot_be_removed_from_a_server(emula
     server = await emulator.make_server(labels={"role": "web"})
     other = await emulator.make_server("other")
     by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
-    body = {"name": "fw", "apply_to": [by_label]}
-    firewall = (await emulator.ok("POST", "/firewalls", body))["firewall"]
+    firewall = await emulator.make("/firewalls", name="fw", apply_to=[by_label])
     path = f"/firewalls/{firewall['id']}/actions/remove_from_resources"
     for identity, status, code in (
         (server["id"], 422, "firewall_managed_by_label_selector"),
@@ -194,8 +184,8 @@ async def test_a_firewall_applied_by_label_cannot_be_removed_from_a_server(emula
 async def test_a_server_without_public_addresses_and_its_firewall(emulator: Emulator):
     server = await emulator.make_server(start_after_create=False)
     target = {"type": "server", "server": {"id": server["id"]}}
-    firewall = (await emulator.ok("POST", "/firewalls", {"name": "fw", "apply_to": [target]}))["firewall"]
-    for address in (await emulator.ok("GET", "/primary_ips"))["primary_ips"]:
+    firewall = await emulator.make("/firewalls", name="fw", apply_to=[target])
+    for address in await emulator.get("/primary_ips"):
         await emulator.ok("POST", f"/primary_ips/{address['id']}/actions/unassign")
     path = f"/firewalls/{firewall['id']}/actions"
     await emulator.ok("POST", f"{path}/remove_from_resources", {"remove_from": [target]})
@@ -206,29 +196,8 @@ async def test_a_server_without_public_addresses_and_its_firewall(emulator: Emul
 
 async def test_ranges_of_rules_are_shown_in_their_shortest_form(emulator: Emulator):
     rule = {**RULE, "source_ips": ["2001:DB8:0::0/32", "::/0", "10.0.0.0/8"]}
-    firewall = (await emulator.ok("POST", "/firewalls", {"name": "fw", "rules": [rule]}))["firewall"]
+    firewall = await emulator.make("/firewalls", name="fw", rules=[rule])
     assert firewall["rules"][0]["source_ips"] == ["2001:db8::/32", "::/0", "10.0.0.0/8"]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"port": "0"},
-        {"port": "٨٠"},
-        {"port": "90-80"},
-        {"port": None},
-        {"protocol": "icmp"},
-        {"source_ips": []},
-        {"source_ips": ["10.0.0.1/8"]},
-        {"source_ips": ["10.0.0.1"]},
-        {"source_ips": ["::"]},
-        {"source_ips": [f"10.0.0.{number}/32" for number in range(101)]},
-        {"direction": "out"},
-    ],
-)
-async def test_invalid_rules(emulator: Emulator, change):
-    error = await emulator.refused("POST", "/firewalls", {"name": "fw", "rules": [{**RULE, **change}]})
-    assert error["details"]["fields"][0]["name"].startswith("rules.0.")
 
 
 WEB = FirewallRule("in", "tcp", (80, 80), ("0.0.0.0/0",))
@@ -242,7 +211,7 @@ async def test_the_backend_gets_the_union_of_all_rules_after_every_change(start:
 
     emulator = await start(backend)
     rules = [RULE, {**RULE, "port": "1000-2000"}, {**RULE, "protocol": "icmp", "port": None}]
-    first = (await emulator.ok("POST", "/firewalls", {"name": "one", "rules": [RULE]}))["firewall"]
+    first = await emulator.make("/firewalls", name="one", rules=[RULE])
     server = (await emulator.make_server(firewalls=[{"firewall": first["id"]}]))["id"]
     assert rules_of_servers() == {server: (WEB,)}
     names = [name for name, *_ in backend.calls]

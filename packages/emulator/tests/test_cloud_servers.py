@@ -4,7 +4,6 @@ import asyncio
 from ipaddress import IPv4Network, IPv6Network
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from cloud_emulator import Emulator, Gate, Start
 
 from hetzner_emulator.backend import BackendError
@@ -13,7 +12,7 @@ from hetzner_emulator.backend import BackendError
 async def attach(emulator: Emulator, server: int, **body):
     answer = await emulator.ok("POST", f"/servers/{server}/actions/attach_to_network", body)
     assert answer["action"]["status"] == "success"
-    return (await emulator.ok("GET", f"/servers/{server}"))["server"]["private_net"]
+    return (await emulator.get(f"/servers/{server}"))["private_net"]
 
 
 async def test_a_new_server(emulator: Emulator):
@@ -29,37 +28,6 @@ async def test_a_new_server(emulator: Emulator):
     assert server["public_net"]["ipv4"]["ip"] == "198.18.0.4"
     assert server["public_net"]["ipv4"]["dns_ptr"] == "static.4.0.18.198.clients.your-server.de"
     assert server["private_net"] == []
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"name": "under_score"}, "name"),
-        ({"name": "-x"}, "name"),
-        ({"name": ""}, "name"),
-        ({"server_type": "cx99"}, "server_type"),
-        ({"server_type": "cx11"}, "server_type"),
-        ({"server_type": "cx23", "location": "ash"}, "server_type"),
-        ({"server_type": "cax11", "image": "fedora-41"}, "image"),
-        ({"location": "moon"}, "location"),
-        ({"datacenter": "fsn1-dc14"}, "datacenter"),
-        ({"ssh_keys": ["nobody"]}, "ssh_keys"),
-        ({"user_data": "x" * (32 * 1024 + 1)}, "user_data"),
-        ({"user_data": "ä" * (32 * 1024)}, "user_data"),
-        ({"labels": {"hetzner.cloud/x": "y"}}, "labels"),
-        ({"volumes": ["x"]}, "volumes"),
-        ({"volumes": [1, 1]}, "volumes"),
-        ({"networks": ["x"]}, "networks"),
-        ({"public_net": {"enable_ipv4": "yes"}}, "public_net.enable_ipv4"),
-    ],
-)
-async def test_invalid_servers(emulator: Emulator, change, field):
-    body = {"name": "web", "server_type": "cx23", "image": "debian-12", **change}
-    error = await emulator.refused("POST", "/servers", body)
-    assert (error["status"], error["code"]) == (422, "invalid_input")
-    assert [entry["name"] for entry in error["details"]["fields"]] == [field]
-    assert (await emulator.ok("GET", "/servers"))["servers"] == []
-    assert (await emulator.ok("GET", "/primary_ips"))["primary_ips"] == []
 
 
 async def test_the_largest_user_data(emulator: Emulator):
@@ -101,31 +69,31 @@ async def test_no_capacity(start: Start):
     await emulator.expect((412, "resource_unavailable"), "POST", "/servers", body)
     elsewhere = await emulator.ok("POST", "/servers", {**body, "location": None})
     assert elsewhere["server"]["location"]["name"] == "nbg1"
-    (kind,) = (await emulator.ok("GET", "/server_types?name=cx23"))["server_types"]
+    (kind,) = await emulator.get("/server_types?name=cx23")
     assert [place["available"] for place in kind["locations"]] == [False, True, True]
     settings = await emulator.ok("PUT", "/_sandbox/settings", {"sold_out": {"cx23": ["hel1", "nbg1"]}})
     assert settings["sold_out"] == {"cx23": ["hel1", "nbg1"]}
     assert (await emulator.ok("PUT", "/_sandbox/settings", {}))["sold_out"] == settings["sold_out"]
-    (kind,) = (await emulator.ok("GET", "/server_types?name=cx23"))["server_types"]
+    (kind,) = await emulator.get("/server_types?name=cx23")
     assert [place["available"] for place in kind["locations"]] == [True, False, False]
 
 
 async def test_server_types_as_at_hetzner(emulator: Emulator):
     """As the acceptance tests of Terraform's provider and Hetzner's collection for Ansible expect it."""
-    kinds = (await emulator.ok("GET", "/server_types?per_page=50"))["server_types"]
+    kinds = await emulator.get("/server_types?per_page=50")
     by_name = {kind["name"]: kind for kind in kinds}
     assert [(kind["id"], kind["description"]) for kind in kinds[:2]] == [(22, "CPX 11"), (23, "CPX 21")]
     assert (by_name["cpx22"]["id"], by_name["cpx22"]["category"]) == (109, "regular_purpose")
     assert [place["name"] for place in by_name["cpx22"]["locations"]] == ["fsn1", "nbg1", "hel1", "sin"]
     assert by_name["cx23"]["category"] == "cost_optimized"
     assert "cpx12" in by_name
-    old = (await emulator.ok("GET", "/server_types/1"))["server_type"]
+    old = await emulator.get("/server_types/1")
     assert old["deprecation"]["announced"] == "2024-06-06T08:00:00Z"
     assert not {"cx11", "cx22"} & by_name.keys()
     net = {place["location"]: place["price_monthly"]["net"] for place in by_name["cpx22"]["prices"]}
     assert (net["fsn1"], net["sin"]) == ("19.4900", "26.4900")
-    removed = [*kinds, *(await emulator.ok("GET", "/images?include_deprecated=true&per_page=50"))["images"]]
-    removed += (await emulator.ok("GET", "/load_balancer_types"))["load_balancer_types"]
+    removed = [*kinds, *await emulator.get("/images?include_deprecated=true&per_page=50")]
+    removed += await emulator.get("/load_balancer_types")
     assert not [item["name"] for item in removed if "deprecated" in item or "deprecation" not in item]
 
 
@@ -165,7 +133,7 @@ async def test_filters(emulator: Emulator):
     await emulator.make_server("b", labels={"env": "dev"}, start_after_create=False)
 
     async def names(query: str) -> list[str]:
-        return [server["name"] for server in (await emulator.ok("GET", f"/servers?{query}"))["servers"]]
+        return [server["name"] for server in await emulator.get(f"/servers?{query}")]
 
     assert await names("name=b") == ["b"]
     assert await names("status=off&status=running&sort=name:desc") == ["b", "a"]
@@ -208,14 +176,14 @@ async def test_an_attachment_with_address_and_aliases(emulator: Emulator):
         )
     path = f"/servers/{server['id']}/actions/change_alias_ips"
     await emulator.ok("POST", path, {"network": network["id"], "alias_ips": ["10.0.1.8", "10.0.1.9"]})
-    shown = (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["private_net"][0]
+    shown = (await emulator.get(f"/servers/{server['id']}"))["private_net"][0]
     assert shown["alias_ips"] == ["10.0.1.8", "10.0.1.9"]
     for bad in (["10.0.1.7"], ["10.9.1.1"], ["x"], ["10.0.1.9", "10.0.1.9"]):
         await emulator.expect("invalid_input", "POST", path, {"network": network["id"], "alias_ips": bad})
     await emulator.ok(
         "POST", f"/servers/{server['id']}/actions/detach_from_network", {"network": network["id"]}
     )
-    assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["private_net"] == []
+    assert (await emulator.get(f"/servers/{server['id']}"))["private_net"] == []
 
 
 async def test_networks_of_a_server_must_not_overlap(emulator: Emulator):
@@ -246,9 +214,9 @@ async def test_a_server_is_in_three_networks_at_most(emulator: Emulator):
 async def test_guest_events(emulator: Emulator):
     server = await emulator.make_server()
     await emulator.ok("POST", f"/_sandbox/servers/{server['id']}/events/off")
-    assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["status"] == "off"
+    assert (await emulator.get(f"/servers/{server['id']}"))["status"] == "off"
     await emulator.ok("POST", f"/_sandbox/servers/{server['id']}/events/running")
-    assert (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]["status"] == "running"
+    assert (await emulator.get(f"/servers/{server['id']}"))["status"] == "running"
 
 
 async def test_running_actions_lock_the_server(start: Start):
@@ -262,7 +230,7 @@ async def test_running_actions_lock_the_server(start: Start):
     await emulator.expect("locked", "DELETE", f"/servers/{server['id']}")
     gate.opened.set()
     await emulator.cloud.actions.settle()
-    shown = (await emulator.ok("GET", f"/servers/{server['id']}"))["server"]
+    shown = await emulator.get(f"/servers/{server['id']}")
     assert (shown["status"], shown["locked"]) == ("running", False)
 
 
@@ -277,7 +245,7 @@ async def test_a_backend_failure_fails_the_action(start: Start):
     assert answer["action"]["error"] == {"code": "action_failed", "message": "no space left for the disk"}
     assert [action["status"] for action in answer["next_actions"]] == ["error", "error"]
     assert answer["server"]["status"] == "off"
-    assert (await emulator.ok("GET", f"/networks/{network['id']}/members"))["members"] == []
+    assert await emulator.get(f"/networks/{network['id']}/members") == []
 
 
 async def test_protection(emulator: Emulator):
@@ -319,7 +287,7 @@ async def test_further_actions(emulator: Emulator):
     for unfit in ("cx23", "1"):
         body = {"server_type": unfit, "upgrade_disk": False}
         await emulator.expect((422, "invalid_server_type"), "POST", f"{base}/actions/change_type", body)
-    commands = [a["command"] for a in (await emulator.ok("GET", f"{base}/actions?per_page=50"))["actions"]]
+    commands = [a["command"] for a in await emulator.get(f"{base}/actions?per_page=50")]
     assert commands[:3] == ["create_server", "start_server", "attach_iso"]
 
 
@@ -385,7 +353,7 @@ async def test_addresses_are_reserved_while_machines_are_being_made(start: Start
     assert len({member["ip"] for member in members}) == 20
     gate.opened.set()
     await emulator.cloud.actions.settle()
-    servers = (await emulator.ok("GET", "/servers?per_page=50"))["servers"]
+    servers = await emulator.get("/servers?per_page=50")
     assert {server["private_net"][0]["ip"] for server in servers} == {member["ip"] for member in members}
     assert len({server["public_net"]["ipv4"]["ip"] for server in servers}) == 20
 
@@ -417,8 +385,7 @@ async def test_both_reverse_names_can_change_at_the_same_time(emulator: Emulator
 
 
 async def test_an_address_is_locked_during_its_assignment(emulator: Emulator):
-    body = {"name": "ip", "type": "ipv4", "location": "fsn1"}
-    ip = (await emulator.ok("POST", "/primary_ips", body))["primary_ip"]["id"]
+    ip = (await emulator.make("/primary_ips", name="ip", type="ipv4", location="fsn1"))["id"]
     none = {"enable_ipv4": False, "enable_ipv6": False}
     first = await emulator.make_server("first", public_net=none, start_after_create=False)
     await emulator.ok("PUT", "/_sandbox/settings", {"actions": "slow"})
@@ -461,11 +428,11 @@ async def test_an_alias_address_is_released_after_a_failure(emulator: Emulator):
 
 
 async def test_a_firewall_applies_to_a_server_once(emulator: Emulator):
-    firewall = (await emulator.ok("POST", "/firewalls", {"name": "wall"}))["firewall"]["id"]
+    firewall = (await emulator.make("/firewalls", name="wall"))["id"]
     wanted = {"name": "web", "server_type": "cx23", "image": "debian-12"}
     twice = [{"firewall": firewall}, {"firewall": firewall}]
     await emulator.expect(["firewalls"], "POST", "/servers", {**wanted, "firewalls": twice})
     selector = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
     resources = f"/firewalls/{firewall}/actions/apply_to_resources"
     await emulator.expect(["apply_to"], "POST", resources, {"apply_to": [selector, selector]})
-    assert (await emulator.ok("GET", f"/firewalls/{firewall}"))["firewall"]["applied_to"] == []
+    assert (await emulator.get(f"/firewalls/{firewall}"))["applied_to"] == []

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetzner_emulator.errors import ApiError, InvalidInput
-from hetzner_emulator.resources.load_balancers.rules import check_ports, ports_of, read_service
+from hetzner_emulator.errors import InvalidInput
+from hetzner_emulator.resources.load_balancers.rules import read_service
 from hetzner_emulator.wire.fields import Fields
 
 ports = st.integers(1, 65535)
@@ -97,16 +96,3 @@ def test_any_json_is_a_service_or_an_error(body):
         assert error.fields  # noqa: PT017  the error is as good an outcome as the service
     else:
         assert read(service) == service
-
-
-def test_ports_with_a_redirect():
-    redirect = {"listen_port": 443, "http": {"redirect_http": True}}
-    plain = {"listen_port": 80}
-    assert ports_of(redirect) == {80, 443}
-    check_ports([redirect, {"listen_port": 8443, "http": {"redirect_http": False}}])
-    with pytest.raises(ApiError, match="source port 80 is already in use") as caught:
-        check_ports([plain, redirect])
-    assert caught.value.status == 412
-    with pytest.raises(ApiError) as caught:
-        check_ports([plain, plain], status=422)
-    assert caught.value.status == 422

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from cloud_emulator import Emulator, RecordingBackend, Start
 from hcloud.locations import Location
 
@@ -22,34 +21,14 @@ async def test_a_server_is_created_with_a_volume_that_outlives_it(emulator: Emul
     }
     made = await emulator.ok("POST", "/servers", body)
     assert [action["command"] for action in made["next_actions"]] == ["attach_volume", "start_server"]
-    assert (await emulator.ok("GET", f"/volumes/{volume}"))["volume"]["server"] == made["server"]["id"]
+    assert (await emulator.get(f"/volumes/{volume}"))["server"] == made["server"]["id"]
     await emulator.ok("DELETE", f"/servers/{made['server']['id']}")
-    assert (await emulator.ok("GET", f"/volumes/{volume}"))["volume"]["server"] is None
+    assert (await emulator.get(f"/volumes/{volume}"))["server"] is None
 
 
 async def volume_at(emulator: Emulator, name: str, **more) -> int:
     body = {"name": name, "size": 10, **more}
     return (await emulator.ok("POST", "/volumes", body))["volume"]["id"]
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"size": 9}, "size"),
-        ({"size": 10_241}, "size"),
-        ({"format": "btrfs"}, "format"),
-        ({"name": "-a"}, "name"),
-        ({"name": "a" * 65}, "name"),
-        ({"location": None}, "location"),
-        ({"server": 4_000_001}, "location"),
-        ({"automount": True}, "automount"),
-    ],
-)
-async def test_invalid_volumes(emulator: Emulator, change, field):
-    error = await emulator.refused(
-        "POST", "/volumes", {"name": "a", "size": 10, "location": "fsn1", **change}
-    )
-    assert (error["code"], error["details"]["fields"][0]["name"]) == ("invalid_input", field)
 
 
 async def test_refused_changes_of_a_volume(emulator: Emulator):
@@ -85,7 +64,7 @@ async def test_a_backend_failure_changes_nothing(start: Start):
         assert done["action"]["status"] == "error"
     assert (await emulator.refused("DELETE", f"/volumes/{volume}"))["message"] == "no space left"
     backend.failure = None
-    shown = (await emulator.ok("GET", "/volumes"))["volumes"]
+    shown = await emulator.get("/volumes")
     assert [(v["id"], v["size"], v["server"]) for v in shown] == [(volume, 10, None)]
     await emulator.ok("POST", f"/volumes/{volume}/actions/attach", {"server": server, "automount": True})
     await emulator.ok("POST", f"/volumes/{volume}/actions/detach")

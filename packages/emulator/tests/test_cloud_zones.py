@@ -59,11 +59,11 @@ async def test_a_new_zone_has_the_default_record_sets(emulator: Emulator):
     }
     assert zone["registrar"] == "other"
     for name in (zone["id"], "example.com"):
-        assert (await emulator.ok("GET", f"/zones/{name}"))["zone"] == zone
-    found = (await emulator.ok("GET", f"{ZONE}/rrsets"))["rrsets"]
+        assert await emulator.get(f"/zones/{name}") == zone
+    found = await emulator.get(f"{ZONE}/rrsets")
     assert [rrset["id"] for rrset in found] == ["@/NS", "@/SOA"]
-    assert (await emulator.ok("GET", "/zones?name=example.com&mode=primary"))["zones"] == [zone]
-    assert (await emulator.ok("GET", "/zones?mode=secondary"))["zones"] == []
+    assert await emulator.get("/zones?name=example.com&mode=primary") == [zone]
+    assert await emulator.get("/zones?mode=secondary") == []
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ async def test_a_record_set_is_changed(emulator: Emulator):
     assert (rrset["records"], rrset["ttl"], rrset["labels"]) == (comment["records"], 120, {"a": "b"})
     await emulator.ok("POST", f"{WWW}/actions/change_ttl", {"ttl": None})
     assert (await emulator.ok("GET", WWW))["rrset"]["ttl"] is None
-    assert (await emulator.ok("GET", f"{ZONE}/rrsets?type=A&label_selector=a=b"))["rrsets"]
+    assert await emulator.get(f"{ZONE}/rrsets?type=A&label_selector=a=b")
     await emulator.ok("DELETE", WWW)
     await emulator.expect("not_found", "GET", WWW)
 
@@ -161,7 +161,7 @@ async def test_protection_holds(emulator: Emulator):
     await emulator.expect("protected", "DELETE", ZONE)
     await emulator.ok("POST", f"{WWW}/actions/change_protection", {"change": False})
     assert (await emulator.ok("DELETE", ZONE))["action"]["command"] == "delete_zone"
-    assert (await emulator.ok("GET", "/zones"))["zones"] == []
+    assert await emulator.get("/zones") == []
     assert emulator.cloud.store.export()["zone_rrset"] == []
 
 
@@ -172,10 +172,10 @@ async def test_a_zone_file_is_imported_and_exported(emulator: Emulator):
     zone = (await emulator.ok("GET", ZONE))["zone"]
     assert (zone["ttl"], zone["record_count"]) == (7200, 7)
     await emulator.expect("not_found", "GET", WWW)
-    servers = (await emulator.ok("GET", f"{ZONE}/rrsets/@/NS"))["rrset"]
+    servers = await emulator.get(f"{ZONE}/rrsets/@/NS")
     assert (servers["ttl"], servers["records"][0]["comment"]) == (10800, "first")
     assert await values(emulator, f"{ZONE}/rrsets/@/MX") == ["10 mail.example.com."]
-    written = (await emulator.ok("GET", f"{ZONE}/zonefile"))["zonefile"]
+    written = await emulator.get(f"{ZONE}/zonefile")
     await emulator.ok("POST", "/zones", {"name": "example.org", "mode": "primary"})
     await emulator.ok("DELETE", ZONE)
     again = await make_zone(emulator, zonefile=written)

@@ -8,10 +8,8 @@ is Hetzner's and no part of this repository: CCMFS_OPENAPI names it.
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -31,8 +29,7 @@ from hetzner_emulator.api.registry import OPERATIONS, Operation
 from hetzner_emulator.coverage import emulated
 from hetzner_emulator.resources import discover
 
-# In a run of all tests: of each operation this many requests, and of each field one unusual value.
-EXAMPLES = 3
+EXAMPLES = 3  # requests of each operation in a run of all tests
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 # What the HTTP server in front of the API takes in a line; longer ones never get there, as with any gateway.
 LONGEST_URL = 8190
@@ -146,16 +143,6 @@ class World:
             self.ids |= {f"{concerned['type']}s/actions": action["id"] for concerned in action["resources"]}
         return self.ids[resource]
 
-    def with_own_ids(self, value: Any, name: str = "") -> Any:
-        """An example of the document with ids of objects that there are, where a field is named after one."""
-        if isinstance(value, dict):
-            return {
-                key: self.with_own_ids(inner, name if key == "id" else key) for key, inner in value.items()
-            }
-        if isinstance(value, list):
-            return [self.with_own_ids(inner, name.removesuffix("s")) for inner in value]
-        return self.ids.get(f"{name}s", value) if isinstance(value, int) else value
-
     def parameters(self, path: str) -> dict[str, Any]:
         """The ids of objects that there are, for the parameters of a path."""
         resource = path.split("/")[1]
@@ -217,60 +204,3 @@ def test_every_answer_is_as_described(operation: Operation, service, world, requ
         case.validate_response(answer, checks=CHECKS)
 
     judge()
-
-
-TEXTS = ["", " ", "\0", "-", "0", "٣", "a" * 5000, "::1", "0.0.0.0/33", "☃"]
-UNUSUAL = [*TEXTS, -1, 0, 2**63, 0.5, True, None, [], {}, [[]]]
-WITH_BODY = [o for o in DESCRIBED if o.method in {"POST", "PUT"}]
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where in nested JSON a value can be replaced."""
-    keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    for key in keys:
-        yield (*path, key)
-        yield from places(value[key], (*path, key))
-
-
-def replaced(value: Any, path: Sequence[Any], new: Any) -> Any:
-    """A copy of nested JSON with another value in one place."""
-    if not path:
-        return new
-    changed = copy.copy(value)
-    changed[path[0]] = replaced(value[path[0]], path[1:], new)
-    return changed
-
-
-def sample(schema: dict[str, Any]) -> Any:
-    """A value from the examples in a schema."""
-    if "example" in schema:
-        return schema["example"]
-    if "properties" in schema:
-        return {name: sample(inner) for name, inner in schema["properties"].items()}
-    if "items" in schema:
-        return [sample(schema["items"])]
-    if parts := schema.get("oneOf", schema.get("allOf")):
-        return sample(parts[0])
-    simple = {"integer": 1, "boolean": True, "object": {}, "string": "a"}
-    return schema.get("default", schema.get("enum", [simple.get(schema.get("type", ""))])[0])
-
-
-@pytest.mark.parametrize("operation", WITH_BODY, ids=lambda operation: operation.name)
-def test_every_field_with_unusual_values(operation: Operation, service, world, request):
-    values = len(UNUSUAL) if request.config.getoption("fuzzed", 0) else 1
-    described = document()[operation.path][operation.method]
-    content = described.definition.raw.get("requestBody", {}).get("content", {}).get("application/json", {})
-    given = [example["value"] for example in content.get("examples", {}).values()]
-    examples = [world.with_own_ids(body) for body in given or [sample(content.get("schema", {}))]]
-    unusual = [
-        replaced(body, path, UNUSUAL[(number + turn) % len(UNUSUAL)])
-        for body in examples
-        for number, path in enumerate(places(body))
-        for turn in range(values)
-    ]
-    for body in [*examples, *unusual]:
-        case = described.Case(
-            path_parameters=world.parameters(operation.path), body=body, media_type="application/json"
-        )
-        answer = case.call(base_url=f"{service.base}/v1", session=service, headers=dict(service.headers))
-        case.validate_response(answer, checks=CHECKS)
