@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import hcloud
@@ -18,6 +18,17 @@ TOKEN = "t" * 64
 OTHER_TOKEN = "o" * 64
 READ_TOKEN = "r" * 64
 TOKENS = {TOKEN: "default", OTHER_TOKEN: "other", READ_TOKEN: "default"}
+
+
+SERVER = {"name": "x", "server_type": "cx23", "image": "debian-12"}
+
+
+class Made(dict[str, Any]):
+    """An object as the API shows it, and its path."""
+
+    def __init__(self, collection: str, shown: Mapping[str, Any]) -> None:
+        super().__init__(shown)
+        self.path = f"{collection}/{shown['id']}"
 
 
 class Emulator:
@@ -50,9 +61,19 @@ class Emulator:
         """The object at a path, or the list of objects."""
         return next(iter((await self.ok("GET", path, **more)).values()))
 
-    async def make(self, path: str, **body: Any) -> Any:
+    async def make(self, path: str, **body: Any) -> Made:
         """A new object of a collection."""
-        return (await self.ok("POST", path, body))[path.rpartition("/")[2].removesuffix("s")]
+        return Made(path, (await self.ok("POST", path, body))[path.rpartition("/")[2].removesuffix("s")])
+
+    async def act(self, path: str, action: str, **body: Any) -> Any:
+        """The object after an action on it, which succeeds."""
+        answer = await self.ok("POST", f"{path}/actions/{action}", body)
+        assert answer["action"]["status"] == "success", answer
+        return await self.get(path)
+
+    async def deny(self, expected: str | tuple[int, str] | list[str], path: str, **body: Any) -> None:
+        """A POST is refused; see :meth:`expect`."""
+        await self.expect(expected, "POST", path, body)
 
     async def refused(self, method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
         response = await self.call(method, path, body, **more)
@@ -78,16 +99,12 @@ class Emulator:
         client = hcloud.Client(TOKEN, **both, poll_interval=0.02, timeout=60)
         return await asyncio.to_thread(work, client)
 
-    async def make_server(self, name: str = "web", **more: Any) -> dict[str, Any]:
-        body = {"name": name, "server_type": "cx23", "image": "debian-12", "location": "fsn1", **more}
-        return (await self.ok("POST", "/servers", body))["server"]
+    async def make_server(self, name: str = "web", **more: Any) -> Made:
+        return await self.make("/servers", **SERVER | {"name": name, "location": "fsn1"} | more)
 
-    async def make_network(
-        self, name: str = "net", *subnets: str, ip_range: str = "10.0.0.0/8"
-    ) -> dict[str, Any]:
+    async def make_network(self, name: str = "net", *subnets: str, ip_range: str = "10.0.0.0/8") -> Made:
         wanted = [{"type": "cloud", "network_zone": "eu-central", "ip_range": subnet} for subnet in subnets]
-        answer = await self.ok("POST", "/networks", {"name": name, "ip_range": ip_range, "subnets": wanted})
-        return answer["network"]
+        return await self.make("/networks", name=name, ip_range=ip_range, subnets=wanted)
 
 
 class RecordingBackend(RecordsBackend):

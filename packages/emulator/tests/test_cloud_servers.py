@@ -4,15 +4,11 @@ import asyncio
 from ipaddress import IPv4Network, IPv6Network
 from urllib.parse import parse_qs, urlsplit
 
-from cloud_emulator import Emulator, Gate, Start
+from cloud_emulator import SERVER, Emulator, Gate, Start
 
 from hetzner_emulator.backend import BackendError
 
-
-async def attach(emulator: Emulator, server: int, **body):
-    answer = await emulator.ok("POST", f"/servers/{server}/actions/attach_to_network", body)
-    assert answer["action"]["status"] == "success"
-    return (await emulator.get(f"/servers/{server}"))["private_net"]
+NOWHERE = {"public_net": {"enable_ipv4": False, "enable_ipv6": False}}
 
 
 async def test_a_new_server(emulator: Emulator):
@@ -32,43 +28,35 @@ async def test_a_new_server(emulator: Emulator):
 
 async def test_the_largest_user_data(emulator: Emulator):
     server = await emulator.make_server(user_data="x" * (32 * 1024))
-    rebuild = f"/servers/{server['id']}/actions/rebuild"
+    rebuild = f"{server.path}/actions/rebuild"
     await emulator.ok("POST", rebuild, {"image": "debian-12", "user_data": "ä" * (16 * 1024)})
-    create = {"name": "b", "server_type": "cx23", "image": "debian-12"}
-    for path, body in (("/servers", create), (rebuild, {"image": "debian-12"})):
-        error = await emulator.refused("POST", path, {**body, "user_data": "ä" * (16 * 1024 + 1)})
-        assert [entry["name"] for entry in error["details"]["fields"]] == ["user_data"], "bytes are counted"
+    for path, body in (("/servers", SERVER), (rebuild, {"image": "debian-12"})):
+        await emulator.deny(["user_data"], path, **body, user_data="ä" * (16 * 1024 + 1))  # bytes count
 
 
 async def test_a_name_can_be_as_long_as_a_hostname(emulator: Emulator):
     longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
-    body = {"name": longest, "server_type": "cx23", "image": "debian-12"}
-    server = (await emulator.ok("POST", "/servers", body))["server"]
-    one = f"/servers/{server['id']}"
-    renamed = await emulator.ok("PUT", one, {"name": f"z{longest[1:]}"})
+    server = await emulator.make_server(longest)
+    renamed = await emulator.ok("PUT", server.path, {"name": f"z{longest[1:]}"})
     assert len(renamed["server"]["name"]) == 253
-    for method, path in (("POST", "/servers"), ("PUT", one)):
-        await emulator.expect(["name"], method, path, {**body, "name": f"{longest}d"})
+    for method, path in (("POST", "/servers"), ("PUT", server.path)):
+        await emulator.expect(["name"], method, path, {**SERVER, "name": f"{longest}d"})
 
 
 async def test_names_are_unique_in_a_project(emulator: Emulator):
     first, second = await emulator.make_server("a"), await emulator.make_server("b")
-    error = await emulator.refused("PUT", f"/servers/{second['id']}", {"name": "a"})
-    assert (error["status"], error["code"], error["details"]) == (
-        409,
-        "uniqueness_error",
-        {"fields": [{"name": "name"}]},
-    )
-    renamed = await emulator.ok("PUT", f"/servers/{first['id']}", {"name": "c", "labels": {"x": ""}})
+    error = await emulator.refused("PUT", second.path, {"name": "a"})
+    assert (error["status"], error["code"]) == (409, "uniqueness_error")
+    assert error["details"] == {"fields": [{"name": "name"}]}
+    renamed = await emulator.ok("PUT", first.path, {"name": "c", "labels": {"x": ""}})
     assert (renamed["server"]["name"], renamed["server"]["labels"]) == ("c", {"x": ""})
 
 
 async def test_no_capacity(start: Start):
     emulator = await start(sold_out=frozenset({("cx23", "fsn1")}))
-    body = {"name": "a", "server_type": "cx23", "image": "debian-12", "location": "fsn1"}
-    await emulator.expect((412, "resource_unavailable"), "POST", "/servers", body)
-    elsewhere = await emulator.ok("POST", "/servers", {**body, "location": None})
-    assert elsewhere["server"]["location"]["name"] == "nbg1"
+    await emulator.deny((412, "resource_unavailable"), "/servers", **SERVER, location="fsn1")
+    elsewhere = await emulator.make_server(location=None)
+    assert elsewhere["location"]["name"] == "nbg1"
     (kind,) = await emulator.get("/server_types?name=cx23")
     assert [place["available"] for place in kind["locations"]] == [False, True, True]
     settings = await emulator.ok("PUT", "/_sandbox/settings", {"sold_out": {"cx23": ["hel1", "nbg1"]}})
@@ -106,10 +94,8 @@ async def test_sold_out_server_types(emulator: Emulator):
 async def test_no_address_is_left(start: Start):
     emulator = await start(public_ipv4=IPv4Network("203.0.113.0/29"))
     servers = [await emulator.make_server(f"s{i}") for i in range(3)]
-    await emulator.expect(
-        "resource_unavailable", "POST", "/servers", {"name": "x", "server_type": "cx23", "image": "debian-12"}
-    )
-    await emulator.ok("DELETE", f"/servers/{servers[1]['id']}")
+    await emulator.deny("resource_unavailable", "/servers", **SERVER)
+    await emulator.ok("DELETE", servers[1].path)
     again = await emulator.make_server("again")
     assert again["public_net"]["ipv4"]["ip"] == servers[1]["public_net"]["ipv4"]["ip"]
 
@@ -117,9 +103,7 @@ async def test_no_address_is_left(start: Start):
 async def test_quotas(start: Start):
     emulator = await start(limits={"servers": 1, "primary_ips": 2})
     await emulator.make_server()
-    error = await emulator.refused(
-        "POST", "/servers", {"name": "b", "server_type": "cx23", "image": "debian-12"}
-    )
+    error = await emulator.refused("POST", "/servers", SERVER)
     assert (error["status"], error["code"]) == (403, "resource_limit_exceeded")
     assert error["details"] == {"limits": [{"name": "server_limit"}]}
     assert error["message"] == "server limit exceeded"
@@ -131,74 +115,53 @@ async def test_quotas(start: Start):
 async def test_filters(emulator: Emulator):
     await emulator.make_server("a", labels={"env": "prod"})
     await emulator.make_server("b", labels={"env": "dev"}, start_after_create=False)
-
-    async def names(query: str) -> list[str]:
-        return [server["name"] for server in await emulator.get(f"/servers?{query}")]
-
-    assert await names("name=b") == ["b"]
-    assert await names("status=off&status=running&sort=name:desc") == ["b", "a"]
-    assert await names("status=off") == ["b"]
-    assert await names("label_selector=env in (prod)") == ["a"]
-    assert await names("name=1") == []
+    for query, names in (
+        ("name=b", ["b"]),
+        ("status=off&status=running&sort=name:desc", ["b", "a"]),
+        ("status=off", ["b"]),
+        ("label_selector=env in (prod)", ["a"]),
+        ("name=1", []),
+    ):
+        assert [server["name"] for server in await emulator.get(f"/servers?{query}")] == names
 
 
 async def test_an_attachment_takes_the_last_subnet(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.1.0/24", "10.0.9.0/24", "10.0.2.0/24")
     server = await emulator.make_server()
-    (attached,) = await attach(emulator, server["id"], network=network["id"])
+    (attached,) = (await emulator.act(server.path, "attach_to_network", network=network["id"]))["private_net"]
     assert attached["ip"] == "10.0.9.1"
     assert attached["mac_address"].startswith("86:00:00:")
-    await emulator.expect(
-        (422, "server_already_attached"),
-        "POST",
-        f"/servers/{server['id']}/actions/attach_to_network",
-        {"network": network["id"]},
-    )
+    attach = f"{server.path}/actions/attach_to_network"
+    await emulator.deny((422, "server_already_attached"), attach, network=network["id"])
 
 
 async def test_an_attachment_with_address_and_aliases(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.1.0/24")
-    server = await emulator.make_server()
-    (attached,) = await attach(
-        emulator,
-        server["id"],
-        network=network["id"],
-        ip="10.0.1.7",
-        alias_ips=["10.0.1.8"],
-        ip_range="10.0.1.0/24",
-    )
+    server, other = await emulator.make_server(), await emulator.make_server("other")
+    body = {"network": network["id"], "ip": "10.0.1.7", "alias_ips": ["10.0.1.8"], "ip_range": "10.0.1.0/24"}
+    (attached,) = (await emulator.act(server.path, "attach_to_network", **body))["private_net"]
     assert (attached["ip"], attached["alias_ips"]) == ("10.0.1.7", ["10.0.1.8"])
-    other = await emulator.make_server("other")
     for taken in ("10.0.1.7", "10.0.1.8"):
-        body = {"network": network["id"], "ip": taken}
-        await emulator.expect(
-            "ip_not_available", "POST", f"/servers/{other['id']}/actions/attach_to_network", body
-        )
-    path = f"/servers/{server['id']}/actions/change_alias_ips"
-    await emulator.ok("POST", path, {"network": network["id"], "alias_ips": ["10.0.1.8", "10.0.1.9"]})
-    shown = (await emulator.get(f"/servers/{server['id']}"))["private_net"][0]
-    assert shown["alias_ips"] == ["10.0.1.8", "10.0.1.9"]
+        attach = f"{other.path}/actions/attach_to_network"
+        await emulator.deny("ip_not_available", attach, network=network["id"], ip=taken)
+    aliases = {"network": network["id"], "alias_ips": ["10.0.1.8", "10.0.1.9"]}
+    shown = await emulator.act(server.path, "change_alias_ips", **aliases)
+    assert shown["private_net"][0]["alias_ips"] == ["10.0.1.8", "10.0.1.9"]
     for bad in (["10.0.1.7"], ["10.9.1.1"], ["x"], ["10.0.1.9", "10.0.1.9"]):
-        await emulator.expect("invalid_input", "POST", path, {"network": network["id"], "alias_ips": bad})
-    await emulator.ok(
-        "POST", f"/servers/{server['id']}/actions/detach_from_network", {"network": network["id"]}
-    )
-    assert (await emulator.get(f"/servers/{server['id']}"))["private_net"] == []
+        change = f"{server.path}/actions/change_alias_ips"
+        await emulator.deny("invalid_input", change, network=network["id"], alias_ips=bad)
+    assert (await emulator.act(server.path, "detach_from_network", network=network["id"]))[
+        "private_net"
+    ] == []
 
 
 async def test_networks_of_a_server_must_not_overlap(emulator: Emulator):
-    first = await emulator.make_network("one", "10.0.1.0/24")
-    second = await emulator.make_network("two", "10.0.2.0/24")
-    server = await emulator.make_server(networks=[first["id"]])
-    body = {"network": second["id"]}
-    await emulator.expect(
-        "networks_overlap", "POST", f"/servers/{server['id']}/actions/attach_to_network", body
-    )
-    body = {"name": "x", "server_type": "cx23", "image": "debian-12"}
-    await emulator.expect(
-        "networks_overlap", "POST", "/servers", {**body, "networks": [first["id"], second["id"]]}
-    )
-    await emulator.expect(["networks"], "POST", "/servers", {**body, "networks": [first["id"], first["id"]]})
+    first = (await emulator.make_network("one", "10.0.1.0/24"))["id"]
+    second = (await emulator.make_network("two", "10.0.2.0/24"))["id"]
+    server = await emulator.make_server(networks=[first])
+    await emulator.deny("networks_overlap", f"{server.path}/actions/attach_to_network", network=second)
+    await emulator.deny("networks_overlap", "/servers", **SERVER, networks=[first, second])
+    await emulator.deny(["networks"], "/servers", **SERVER, networks=[first, first])
 
 
 async def test_a_server_is_in_three_networks_at_most(emulator: Emulator):
@@ -207,16 +170,15 @@ async def test_a_server_is_in_three_networks_at_most(emulator: Emulator):
         for i in range(4)
     ]
     server = await emulator.make_server(networks=networks[:3])
-    path = f"/servers/{server['id']}/actions/attach_to_network"
-    await emulator.expect("resource_limit_exceeded", "POST", path, {"network": networks[3]})
+    attach = f"{server.path}/actions/attach_to_network"
+    await emulator.deny("resource_limit_exceeded", attach, network=networks[3])
 
 
 async def test_guest_events(emulator: Emulator):
     server = await emulator.make_server()
-    await emulator.ok("POST", f"/_sandbox/servers/{server['id']}/events/off")
-    assert (await emulator.get(f"/servers/{server['id']}"))["status"] == "off"
-    await emulator.ok("POST", f"/_sandbox/servers/{server['id']}/events/running")
-    assert (await emulator.get(f"/servers/{server['id']}"))["status"] == "running"
+    for state in ("off", "running"):
+        await emulator.ok("POST", f"/_sandbox/servers/{server['id']}/events/{state}")
+        assert (await emulator.get(server.path))["status"] == state
 
 
 async def test_running_actions_lock_the_server(start: Start):
@@ -224,13 +186,13 @@ async def test_running_actions_lock_the_server(start: Start):
     emulator = await start(gate)
     server = await emulator.make_server()
     assert (server["status"], server["locked"]) == ("initializing", True)
-    error = await emulator.refused("POST", f"/servers/{server['id']}/actions/poweroff")
+    error = await emulator.refused("POST", f"{server.path}/actions/poweroff")
     assert (error["status"], error["code"]) == (423, "locked")
     assert error["message"] == "cannot perform operation because server is locked"
-    await emulator.expect("locked", "DELETE", f"/servers/{server['id']}")
+    await emulator.expect("locked", "DELETE", server.path)
     gate.opened.set()
     await emulator.cloud.actions.settle()
-    shown = await emulator.get(f"/servers/{server['id']}")
+    shown = await emulator.get(server.path)
     assert (shown["status"], shown["locked"]) == ("running", False)
 
 
@@ -240,77 +202,57 @@ async def test_a_backend_failure_fails_the_action(start: Start):
     gate.opened.set()
     emulator = await start(gate)
     network = await emulator.make_network("net", "10.0.0.0/24")
-    body = {"name": "a", "server_type": "cx23", "image": "debian-12", "networks": [network["id"]]}
-    answer = await emulator.ok("POST", "/servers", body)
+    answer = await emulator.ok("POST", "/servers", {**SERVER, "networks": [network["id"]]})
     assert answer["action"]["error"] == {"code": "action_failed", "message": "no space left for the disk"}
     assert [action["status"] for action in answer["next_actions"]] == ["error", "error"]
     assert answer["server"]["status"] == "off"
-    assert await emulator.get(f"/networks/{network['id']}/members") == []
+    assert await emulator.get(f"{network.path}/members") == []
 
 
 async def test_protection(emulator: Emulator):
     server = await emulator.make_server()
-    path = f"/servers/{server['id']}/actions/change_protection"
-    await emulator.expect("invalid_input", "POST", path, {"delete": True})
-    await emulator.ok("POST", path, {"delete": True, "rebuild": True})
-    await emulator.expect((423, "protected"), "DELETE", f"/servers/{server['id']}")
-    await emulator.expect(
-        "protected", "POST", f"/servers/{server['id']}/actions/rebuild", {"image": "debian-12"}
-    )
+    await emulator.deny("invalid_input", f"{server.path}/actions/change_protection", delete=True)
+    await emulator.act(server.path, "change_protection", delete=True, rebuild=True)
+    await emulator.expect((423, "protected"), "DELETE", server.path)
+    await emulator.deny("protected", f"{server.path}/actions/rebuild", image="debian-12")
 
 
 async def test_further_actions(emulator: Emulator):
-    server = await emulator.make_server()
-    base = f"/servers/{server['id']}"
-    for action, body in [
-        ("attach_iso", {"iso": "8637"}),
-        ("detach_iso", None),
-        ("enable_backup", None),
-        ("disable_backup", None),
-        ("reset_password", None),
-        ("change_dns_ptr", {"ip": "198.18.0.4", "dns_ptr": "web.example.com"}),
-        ("rebuild", {"image": "debian-13"}),
-        ("poweroff", None),
-        ("change_type", {"server_type": "cx33", "upgrade_disk": True}),
-    ]:
-        answer = await emulator.ok("POST", f"{base}/actions/{action}", body)
-        assert answer["action"]["status"] == "success", action
-    shown = (await emulator.ok("GET", base))["server"]
-    assert (shown["image"]["name"], shown["server_type"]["name"], shown["primary_disk_size"]) == (
-        "debian-13",
-        "cx33",
-        80,
-    )
+    one = (await emulator.make_server()).path
+    await emulator.act(one, "attach_iso", iso="8637")
+    await emulator.act(one, "reset_password")
+    await emulator.act(one, "change_dns_ptr", ip="198.18.0.4", dns_ptr="web.example.com")
+    await emulator.act(one, "rebuild", image="debian-13")
+    await emulator.act(one, "poweroff")
+    shown = await emulator.act(one, "change_type", server_type="cx33", upgrade_disk=True)
+    assert (shown["image"]["name"], shown["server_type"]["name"]) == ("debian-13", "cx33")
+    assert (shown["primary_disk_size"], shown["iso"]["id"]) == (80, 8637)
     assert shown["public_net"]["ipv4"]["dns_ptr"] == "web.example.com"
     assert shown["status"] == "running", "to change the type starts it again, says Hetzner's document"
-    await emulator.ok("POST", f"{base}/actions/poweroff")
+    await emulator.act(one, "poweroff")
     for unfit in ("cx23", "1"):
-        body = {"server_type": unfit, "upgrade_disk": False}
-        await emulator.expect((422, "invalid_server_type"), "POST", f"{base}/actions/change_type", body)
-    commands = [a["command"] for a in await emulator.get(f"{base}/actions?per_page=50")]
+        change = f"{one}/actions/change_type"
+        await emulator.deny((422, "invalid_server_type"), change, server_type=unfit, upgrade_disk=False)
+    commands = [action["command"] for action in await emulator.get(f"{one}/actions?per_page=50")]
     assert commands[:3] == ["create_server", "start_server", "attach_iso"]
 
 
 async def test_the_rescue_system_is_for_one_boot(emulator: Emulator):
-    base = f"/servers/{(await emulator.make_server())['id']}"
-
-    async def is_enabled() -> bool:
-        return (await emulator.ok("GET", base))["server"]["rescue_enabled"]
-
+    one = (await emulator.make_server()).path
     for ends in ("reboot", "reset", "poweroff poweron", "disable_rescue"):
-        answer = await emulator.ok("POST", f"{base}/actions/enable_rescue", {"type": "linux64"})
+        answer = await emulator.ok("POST", f"{one}/actions/enable_rescue", {"type": "linux64"})
         assert (len(answer["root_password"]), answer["action"]["command"]) == (20, "enable_rescue")
-        assert await is_enabled(), "nothing boots by itself"
+        assert (await emulator.get(one))["rescue_enabled"], "nothing boots by itself"
         for action in ends.split():
-            await emulator.ok("POST", f"{base}/actions/{action}")
-        assert not await is_enabled(), ends
-    for body, code in (({"type": "freebsd64"}, "invalid_input"), ({"ssh_keys": [4]}, "not_found")):
-        await emulator.expect(code, "POST", f"{base}/actions/enable_rescue", body)
+            await emulator.act(one, action)
+        assert not (await emulator.get(one))["rescue_enabled"], ends
+    await emulator.deny("invalid_input", f"{one}/actions/enable_rescue", type="freebsd64")
+    await emulator.deny("not_found", f"{one}/actions/enable_rescue", ssh_keys=[4])
 
 
 async def test_the_console_address_belongs_to_no_host(emulator: Emulator):
     server = await emulator.make_server()
-    answer = await emulator.ok("POST", f"/servers/{server['id']}/actions/request_console")
+    answer = await emulator.ok("POST", f"{server.path}/actions/request_console")
     url = urlsplit(answer["wss_url"])
     assert (url.scheme, url.hostname) == ("wss", "console.invalid"), "clients must not reach Hetzner's"
     assert parse_qs(url.query)["server_id"] == [str(server["id"])]
@@ -321,35 +263,27 @@ async def test_the_console_address_belongs_to_no_host(emulator: Emulator):
 async def test_an_empty_drive_is_detached_at_once(emulator: Emulator):
     server = await emulator.make_server()
     emulator.cloud.action_mode = "realistic"
-    detach = f"/servers/{server['id']}/actions/detach_iso"
-    assert (await emulator.ok("POST", detach))["action"]["status"] == "success"
+    await emulator.act(server.path, "detach_iso")
 
 
 async def test_a_server_needs_an_interface_to_start(emulator: Emulator):
-    nowhere = {"public_net": {"enable_ipv4": False, "enable_ipv6": False}}
-    body = {"name": "web", "server_type": "cx23", "image": "debian-12", "location": "fsn1", **nowhere}
-    error = await emulator.refused("POST", "/servers", body)
+    error = await emulator.refused("POST", "/servers", SERVER | NOWHERE)
     assert (error["status"], error["code"]) == (422, "invalid_input")
     assert error["message"] == "no public or private network interfaces found, cannot start server"
-    server = await emulator.make_server(start_after_create=False, **nowhere)
-    start = f"/servers/{server['id']}/actions/poweron"
-    assert (await emulator.refused("POST", start))["message"] == error["message"]
+    server = await emulator.make_server(start_after_create=False, **NOWHERE)
+    assert (await emulator.refused("POST", f"{server.path}/actions/poweron"))["message"] == error["message"]
     network = await emulator.make_network("net", "10.0.0.0/24")
-    await attach(emulator, server["id"], network=network["id"])
-    await emulator.ok("POST", start)
+    await emulator.act(server.path, "attach_to_network", network=network["id"])
+    await emulator.act(server.path, "poweron")
 
 
 async def test_addresses_are_reserved_while_machines_are_being_made(start: Start):
     gate = Gate()
     emulator = await start(gate, public_ipv4=IPv4Network("198.18.0.0/24"))
     network = await emulator.make_network("net", "10.0.0.0/27")
-    body = {"server_type": "cx23", "image": "debian-12", "networks": [network["id"]]}
-    requests = [emulator.ok("POST", "/servers", {**body, "name": f"s{i}"}) for i in range(20)]
-    made = [answer["server"] for answer in await asyncio.gather(*requests)]
+    made = await asyncio.gather(*(emulator.make_server(f"s{i}", networks=[network["id"]]) for i in range(20)))
     assert all(server["private_net"] == [] for server in made)
-    members = (await emulator.ok("GET", f"/networks/{network['id']}/members?status=attaching&per_page=50"))[
-        "members"
-    ]
+    members = await emulator.get(f"{network.path}/members?status=attaching&per_page=50")
     assert len({member["ip"] for member in members}) == 20
     gate.opened.set()
     await emulator.cloud.actions.settle()
@@ -360,57 +294,46 @@ async def test_addresses_are_reserved_while_machines_are_being_made(start: Start
 
 async def test_reverse_names_of_all_notations_of_an_address(emulator: Emulator):
     shown = (await emulator.make_server())["public_net"]["ipv6"]
-    one = IPv6Network(shown["ip"])[1]
-    path = f"/primary_ips/{shown['id']}"
+    one, path = IPv6Network(shown["ip"])[1], f"/primary_ips/{shown['id']}"
     for text in (str(one), one.exploded, str(one).upper()):
-        body = {"ip": text, "dns_ptr": "web.example.com"}
-        await emulator.ok("POST", f"{path}/actions/change_dns_ptr", body)
-        names = (await emulator.ok("GET", path))["primary_ip"]["dns_ptr"]
+        names = (await emulator.act(path, "change_dns_ptr", ip=text, dns_ptr="web.example.com"))["dns_ptr"]
         assert names == [{"ip": str(one), "dns_ptr": "web.example.com"}]
-    await emulator.ok("POST", f"{path}/actions/change_dns_ptr", {"ip": one.exploded, "dns_ptr": None})
-    assert (await emulator.ok("GET", path))["primary_ip"]["dns_ptr"] == []
+    assert (await emulator.act(path, "change_dns_ptr", ip=one.exploded, dns_ptr=None))["dns_ptr"] == []
     for other in (str(IPv6Network(shown["ip"]).network_address + 2**64), f"{one}%eth0", "198.18.0.1", "x"):
-        body = {"ip": other, "dns_ptr": "web.example.com"}
-        await emulator.expect(["ip"], "POST", f"{path}/actions/change_dns_ptr", body)
+        await emulator.deny(["ip"], f"{path}/actions/change_dns_ptr", ip=other, dns_ptr="web.example.com")
 
 
 async def test_both_reverse_names_can_change_at_the_same_time(emulator: Emulator):
     server = await emulator.make_server()
     emulator.cloud.action_mode = "slow"
     net = server["public_net"]
-    addresses = [net["ipv4"]["ip"], net["ipv6"]["ip"].replace("/64", "1")]
-    for number, address in enumerate(addresses):
-        body = {"ip": address, "dns_ptr": f"a{number}.example.com"}
-        await emulator.ok("POST", f"/servers/{server['id']}/actions/change_dns_ptr", body)
+    for address in (net["ipv4"]["ip"], net["ipv6"]["ip"].replace("/64", "1")):
+        body = {"ip": address, "dns_ptr": "a.example.com"}
+        await emulator.ok("POST", f"{server.path}/actions/change_dns_ptr", body)
 
 
 async def test_an_address_is_locked_during_its_assignment(emulator: Emulator):
-    ip = (await emulator.make("/primary_ips", name="ip", type="ipv4", location="fsn1"))["id"]
-    none = {"enable_ipv4": False, "enable_ipv6": False}
-    first = await emulator.make_server("first", public_net=none, start_after_create=False)
+    ip = await emulator.make("/primary_ips", name="ip", type="ipv4", location="fsn1")
+    first = await emulator.make_server("first", start_after_create=False, **NOWHERE)
     await emulator.ok("PUT", "/_sandbox/settings", {"actions": "slow"})
     assignee = {"assignee_type": "server", "assignee_id": first["id"]}
-    answer = await emulator.ok("POST", f"/primary_ips/{ip}/actions/assign", assignee)
+    answer = await emulator.ok("POST", f"{ip.path}/actions/assign", assignee)
     assert answer["action"]["status"] == "running"
-    wanted = {"name": "second", "server_type": "cx23", "image": "debian-12", "location": "fsn1"}
-    await emulator.expect((423, "locked"), "POST", "/servers", {**wanted, "public_net": {"ipv4": ip}})
+    address = {"public_net": {"ipv4": ip["id"]}}
+    await emulator.deny((423, "locked"), "/servers", **SERVER, location="fsn1", **address)
 
 
 async def test_an_alias_address_is_reserved_during_the_change(emulator: Emulator):
     network = (await emulator.make_network("net", "10.0.0.0/24"))["id"]
-    first, second, third = [await emulator.make_server(name) for name in ("first", "second", "third")]
-    for server in (first, second):
-        path = f"/servers/{server['id']}/actions/attach_to_network"
-        await emulator.ok("POST", path, {"network": network})
+    first, second = [await emulator.make_server(name, networks=[network]) for name in ("first", "second")]
+    third = await emulator.make_server("third")
     await emulator.ok("PUT", "/_sandbox/settings", {"actions": "slow"})
-    change = "/servers/{}/actions/change_alias_ips"
     body = {"network": network, "alias_ips": ["10.0.0.99"]}
-    answer = await emulator.ok("POST", change.format(first["id"]), body)
+    answer = await emulator.ok("POST", f"{first.path}/actions/change_alias_ips", body)
     assert answer["action"]["status"] == "running"
-    error = await emulator.refused("POST", change.format(second["id"]), body)
-    assert "'10.0.0.99' is not available" in error["reasons"][0]
-    attach = f"/servers/{third['id']}/actions/attach_to_network"
-    await emulator.refused("POST", attach, {"network": network, "ip": "10.0.0.99"})
+    await emulator.deny(["alias_ips"], f"{second.path}/actions/change_alias_ips", **body)
+    attach = f"{third.path}/actions/attach_to_network"
+    await emulator.deny("ip_not_available", attach, network=network, ip="10.0.0.99")
 
 
 async def test_an_alias_address_is_released_after_a_failure(emulator: Emulator):
@@ -418,21 +341,17 @@ async def test_an_alias_address_is_released_after_a_failure(emulator: Emulator):
     first, second = [await emulator.make_server(name, networks=[network]) for name in ("first", "second")]
     await emulator.ok("POST", "/_sandbox/faults", {"command": "change_alias_ips", "times": 1})
     body = {"network": network, "alias_ips": ["10.0.0.99"]}
-    for server, status in ((first, "error"), (second, "success")):
-        path = f"/servers/{server['id']}/actions/change_alias_ips"
-        assert (await emulator.ok("POST", path, body))["action"]["status"] == status
+    failed = await emulator.ok("POST", f"{first.path}/actions/change_alias_ips", body)
+    assert failed["action"]["status"] == "error"
+    await emulator.act(second.path, "change_alias_ips", **body)
     # and one that it gives up
-    path = f"/servers/{second['id']}/actions/change_alias_ips"
-    await emulator.ok("POST", path, {**body, "alias_ips": []})
-    await emulator.ok("POST", f"/servers/{first['id']}/actions/change_alias_ips", body)
+    await emulator.act(second.path, "change_alias_ips", network=network, alias_ips=[])
+    await emulator.act(first.path, "change_alias_ips", **body)
 
 
 async def test_a_firewall_applies_to_a_server_once(emulator: Emulator):
-    firewall = (await emulator.make("/firewalls", name="wall"))["id"]
-    wanted = {"name": "web", "server_type": "cx23", "image": "debian-12"}
-    twice = [{"firewall": firewall}, {"firewall": firewall}]
-    await emulator.expect(["firewalls"], "POST", "/servers", {**wanted, "firewalls": twice})
+    firewall = await emulator.make("/firewalls", name="wall")
+    await emulator.deny(["firewalls"], "/servers", **SERVER, firewalls=[{"firewall": firewall["id"]}] * 2)
     selector = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
-    resources = f"/firewalls/{firewall}/actions/apply_to_resources"
-    await emulator.expect(["apply_to"], "POST", resources, {"apply_to": [selector, selector]})
-    assert (await emulator.get(f"/firewalls/{firewall}"))["applied_to"] == []
+    await emulator.deny(["apply_to"], f"{firewall.path}/actions/apply_to_resources", apply_to=[selector] * 2)
+    assert (await emulator.get(firewall.path))["applied_to"] == []
