@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from cloud_emulator import Emulator, RecordingBackend, Start
+from cloud_emulator import SERVER, Emulator, Made, RecordingBackend, Start
 
 from hetzner_emulator.backend import BackendError, FirewallRule
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
+BY_LABEL = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
+
+
+def server_target(server: Made) -> dict[str, Any]:
+    return {"type": "server", "server": {"id": server["id"]}}
+
+
+async def new_ip(emulator: Emulator, kind: str, **more: Any) -> Made:
+    body = {"name": "ip", "type": kind, "assignee_type": "server", "location": "fsn1", **more}
+    return await emulator.make("/primary_ips", **body)
 
 
 async def test_ssh_keys(emulator: Emulator):
@@ -18,8 +29,8 @@ async def test_ssh_keys(emulator: Emulator):
     same = await emulator.refused("POST", "/ssh_keys", {"name": "other", "public_key": KEY})
     assert same["message"] == "SSH key with the same fingerprint already exists"
     assert same["details"] == {"fields": [{"name": "public_key"}]}
-    await emulator.ok("DELETE", f"/ssh_keys/{key['id']}")
-    await emulator.expect("not_found", "DELETE", f"/ssh_keys/{key['id']}")
+    await emulator.ok("DELETE", key.path)
+    await emulator.expect("not_found", "DELETE", key.path)
     again = await emulator.make("/ssh_keys", name="key", public_key=KEY)
     assert again["id"] > key["id"], "ids are not used again"
 
@@ -28,176 +39,122 @@ async def test_a_placement_group_has_at_most_ten_servers(emulator: Emulator):
     group = await emulator.make("/placement_groups", name="group", type="spread")
     for number in range(10):
         await emulator.make_server(f"s{number}", placement_group=group["id"])
-    body = {"name": "x", "server_type": "cx23", "image": "debian-12", "placement_group": group["id"]}
-    error = await emulator.refused("POST", "/servers", body)
+    error = await emulator.refused("POST", "/servers", {**SERVER, "placement_group": group["id"]})
     assert error["code"] == "service_error"
     assert error["message"] == f"placement group {group['id']} contains already 10 servers"
-    await emulator.expect("resource_in_use", "DELETE", f"/placement_groups/{group['id']}")
+    await emulator.expect("resource_in_use", "DELETE", group.path)
 
 
 async def test_joining_and_leaving_a_placement_group(emulator: Emulator):
-    group = (await emulator.ok("POST", "/placement_groups", {"name": "g", "type": "spread"}))[
-        "placement_group"
-    ]
-    server = await emulator.make_server()
-    join, body = f"/servers/{server['id']}/actions/add_to_placement_group", {"placement_group": group["id"]}
-    leave = f"/servers/{server['id']}/actions/remove_from_placement_group"
-    await emulator.expect("server_not_stopped", "POST", join, body)
-    await emulator.ok("POST", f"/servers/{server['id']}/actions/poweroff")
-    await emulator.ok("POST", join, body)
-    shown = await emulator.get(f"/placement_groups/{group['id']}")
-    assert shown["servers"] == [server["id"]]
-    assert (await emulator.get(f"/servers/{server['id']}"))["status"] == "running"
-    await emulator.expect("already_in_placement_group", "POST", join, body)
-    await emulator.ok("POST", leave)
-    await emulator.expect("not_in_placement_group", "POST", leave)
+    group = await emulator.make("/placement_groups", name="g", type="spread")
+    server, own = await emulator.make_server(), {"placement_group": group["id"]}
+    join = f"{server.path}/actions/add_to_placement_group"
+    await emulator.deny("server_not_stopped", join, **own)
+    await emulator.act(server.path, "poweroff")
+    assert (await emulator.act(server.path, "add_to_placement_group", **own))["status"] == "running"
+    assert (await emulator.get(group.path))["servers"] == [server["id"]]
+    await emulator.deny("already_in_placement_group", join, **own)
+    await emulator.act(server.path, "remove_from_placement_group")
+    await emulator.deny("not_in_placement_group", f"{server.path}/actions/remove_from_placement_group")
 
 
 async def test_primary_ips_are_assigned_to_stopped_servers(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
-    server = await emulator.make_server(
-        public_net={"enable_ipv4": False, "enable_ipv6": False}, networks=[network["id"]]
-    )
-    ip = await emulator.make("/primary_ips", name="ip", type="ipv4", assignee_type="server", location="fsn1")
-    assign = {"assignee_type": "server", "assignee_id": server["id"]}
-    path = f"/primary_ips/{ip['id']}/actions"
-    await emulator.expect("server_not_stopped", "POST", f"{path}/assign", assign)
-    await emulator.ok("POST", f"/servers/{server['id']}/actions/poweroff")
-    await emulator.ok("POST", f"{path}/assign", assign)
-    shown = await emulator.get(f"/servers/{server['id']}")
-    assert shown["public_net"]["ipv4"]["ip"] == ip["ip"]
-    await emulator.expect("primary_ip_already_assigned", "POST", f"{path}/assign", assign)
-    await emulator.expect("must_be_unassigned", "DELETE", f"/primary_ips/{ip['id']}")
-    more = {"name": "second", "type": "ipv4", "assignee_type": "server", "assignee_id": server["id"]}
-    await emulator.expect("server_has_ipv4", "POST", "/primary_ips", more)
-    third = await emulator.ok("POST", "/primary_ips", {**more, "name": "third", "type": "ipv6"})
+    nowhere = {"enable_ipv4": False, "enable_ipv6": False}
+    server = await emulator.make_server(public_net=nowhere, networks=[network["id"]])
+    ip = await new_ip(emulator, "ipv4")
+    assignee = {"assignee_type": "server", "assignee_id": server["id"]}
+    await emulator.deny("server_not_stopped", f"{ip.path}/actions/assign", **assignee)
+    await emulator.act(server.path, "poweroff")
+    await emulator.act(ip.path, "assign", **assignee)
+    assert (await emulator.get(server.path))["public_net"]["ipv4"]["ip"] == ip["ip"]
+    await emulator.deny("primary_ip_already_assigned", f"{ip.path}/actions/assign", **assignee)
+    await emulator.expect("must_be_unassigned", "DELETE", ip.path)
+    await emulator.deny("server_has_ipv4", "/primary_ips", name="second", type="ipv4", **assignee)
+    third = await emulator.ok("POST", "/primary_ips", {"name": "third", "type": "ipv6", **assignee})
     assert third["action"]["command"] == "assign_primary_ip"
     assert third["primary_ip"]["assignee_id"] == server["id"]
-    await emulator.ok("POST", f"{path}/unassign")
-    await emulator.expect("primary_ip_not_assigned", "POST", f"{path}/unassign")
-    await emulator.ok("DELETE", f"/primary_ips/{ip['id']}")
-
-
-async def test_addresses_are_found_with_and_without_their_length(emulator: Emulator):
-    ip = await emulator.make("/primary_ips", name="ip", type="ipv6", assignee_type="server", location="fsn1")
-    for text, found in ((ip["ip"], 1), (ip["ip"].removesuffix("/64"), 1), ("2001:db8::", 0)):
-        listed = await emulator.get("/primary_ips", params={"ip": text})
-        assert len(listed) == found, text
+    await emulator.act(ip.path, "unassign")
+    await emulator.deny("primary_ip_not_assigned", f"{ip.path}/actions/unassign")
+    await emulator.ok("DELETE", ip.path)
 
 
 async def test_the_address_of_a_target_cannot_be_unassigned(emulator: Emulator):
     server = await emulator.make_server(start_after_create=False)
-    target = {"type": "server", "server": {"id": server["id"]}}
-    balancer = await emulator.make(
-        "/load_balancers", name="lb", load_balancer_type="lb11", location="fsn1", targets=[target]
-    )
-    net = server["public_net"]
-    unassign = "/primary_ips/{}/actions/unassign"
-    await emulator.expect((422, "server_is_load_balancer_target"), "POST", unassign.format(net["ipv4"]["id"]))
-    await emulator.ok("POST", unassign.format(net["ipv6"]["id"]))
-    await emulator.ok("POST", f"/load_balancers/{balancer['id']}/actions/remove_target", target)
-    await emulator.ok("POST", unassign.format(net["ipv4"]["id"]))
+    target, net = server_target(server), server["public_net"]
+    lb = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1"}
+    balancer = await emulator.make("/load_balancers", **lb, targets=[target])
+    ipv4, ipv6 = (f"/primary_ips/{net[family]['id']}" for family in ("ipv4", "ipv6"))
+    await emulator.deny((422, "server_is_load_balancer_target"), f"{ipv4}/actions/unassign")
+    await emulator.act(ipv6, "unassign")
+    await emulator.act(balancer.path, "remove_target", **target)
+    await emulator.act(ipv4, "unassign")
 
 
 async def test_primary_ips_on_their_own(emulator: Emulator):
-    ip = await emulator.make(
-        "/primary_ips", name="ip", type="ipv6", assignee_type="server", location="hel1", labels={"a": "b"}
-    )
+    ip = await new_ip(emulator, "ipv6", labels={"a": "b"})
     assert ip["ip"] == "2001:db8:0:1::/64"
-    path = f"/primary_ips/{ip['id']}"
+    for text, found in ((ip["ip"], 1), (ip["ip"].removesuffix("/64"), 1), ("2001:db8::", 0)):
+        assert len(await emulator.get("/primary_ips", params={"ip": text})) == found, text
     name = {"ip": "2001:db8:0:1::7", "dns_ptr": "a.example.com"}
-    await emulator.ok("POST", f"{path}/actions/change_dns_ptr", name)
-    assert (await emulator.ok("GET", path))["primary_ip"]["dns_ptr"] == [name]
-    assert (await emulator.get(f"/primary_ips?ip={ip['ip']}"))[0]["id"] == ip["id"]
-    await emulator.ok("PUT", path, {"auto_delete": True})
-    protect = f"{path}/actions/change_protection"
-    await emulator.expect("invalid_input", "POST", protect, {"delete": True})
-    await emulator.ok("PUT", path, {"auto_delete": False, "name": "new"})
-    await emulator.ok("POST", protect, {"delete": True})
-    await emulator.expect("protected", "DELETE", path)
-
-
-RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
+    assert (await emulator.act(ip.path, "change_dns_ptr", **name))["dns_ptr"] == [name]
+    await emulator.ok("PUT", ip.path, {"auto_delete": True})
+    await emulator.deny("invalid_input", f"{ip.path}/actions/change_protection", delete=True)
+    await emulator.ok("PUT", ip.path, {"auto_delete": False, "name": "new"})
+    await emulator.act(ip.path, "change_protection", delete=True)
+    await emulator.expect("protected", "DELETE", ip.path)
 
 
 async def test_firewalls(emulator: Emulator):
     server = await emulator.make_server(labels={"role": "web"})
-    target = {"type": "server", "server": {"id": server["id"]}}
-    by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
-    body = {"name": "fw", "rules": [RULE], "apply_to": [target]}
-    answer = await emulator.ok("POST", "/firewalls", body)
+    target = server_target(server)
+    answer = await emulator.ok("POST", "/firewalls", {"name": "fw", "rules": [RULE], "apply_to": [target]})
     assert [action["command"] for action in answer["actions"]] == ["set_firewall_rules", "apply_firewall"]
     path = f"/firewalls/{answer['firewall']['id']}"
-    await emulator.expect(
-        "firewall_already_applied", "POST", f"{path}/actions/apply_to_resources", {"apply_to": [target]}
-    )
-    await emulator.ok("POST", f"{path}/actions/apply_to_resources", {"apply_to": [by_label]})
-    shown = (await emulator.ok("GET", path))["firewall"]["applied_to"]
-    assert shown[1]["applied_to_resources"] == [target]
+    apply = f"{path}/actions/apply_to_resources"
+    await emulator.deny("firewall_already_applied", apply, apply_to=[target])
+    await emulator.ok("POST", apply, {"apply_to": [BY_LABEL]})
+    assert (await emulator.get(path))["applied_to"][1]["applied_to_resources"] == [target]
     await emulator.expect("resource_in_use", "DELETE", path)
     changed = (await emulator.ok("POST", f"{path}/actions/set_rules", {"rules": []}))["actions"]
-    assert [(action["command"], len(action["resources"])) for action in changed] == [
-        ("set_firewall_rules", 1),
-        ("apply_firewall", 2),
-    ]
-    await emulator.ok("POST", f"{path}/actions/remove_from_resources", {"remove_from": [by_label]})
-    await emulator.ok("DELETE", f"/servers/{server['id']}")
-    assert (await emulator.ok("GET", path))["firewall"]["applied_to"] == []
-    await emulator.expect(
-        (404, "firewall_resource_not_found"),
-        "POST",
-        f"{path}/actions/apply_to_resources",
-        {"apply_to": [target]},
-    )
-    await emulator.expect(
-        (422, "firewall_resource_not_found"), "POST", "/firewalls", {"name": "other", "apply_to": [target]}
-    )
+    resources = {action["command"]: len(action["resources"]) for action in changed}
+    assert list(resources.items()) == [("set_firewall_rules", 1), ("apply_firewall", 2)]
+    await emulator.ok("POST", f"{path}/actions/remove_from_resources", {"remove_from": [BY_LABEL]})
+    await emulator.ok("DELETE", server.path)
+    assert (await emulator.get(path))["applied_to"] == []
+    code = "firewall_resource_not_found"
+    await emulator.deny((404, code), apply, apply_to=[target])
+    await emulator.deny((422, code), "/firewalls", name="other", apply_to=[target])
     await emulator.ok("DELETE", path)
 
 
-async def test_inbound_rules_come_first(emulator: Emulator):
+async def test_inbound_rules_come_first_with_ranges_in_their_shortest_form(emulator: Emulator):
     out = {"direction": "out", "protocol": "tcp", "port": "80", "destination_ips": ["0.0.0.0/0"]}
-    into = {"direction": "in", "protocol": "tcp", "source_ips": ["0.0.0.0/0"]}
+    into = {**RULE, "source_ips": ["2001:DB8:0::0/32", "::/0", "10.0.0.0/8"]}
     rules = [out, {**into, "port": "82"}, {**into, "port": "81"}]
     shown = (await emulator.make("/firewalls", name="fw", rules=rules))["rules"]
-    assert [(rule["direction"], rule["port"]) for rule in shown] == [
-        ("in", "82"),
-        ("in", "81"),
-        ("out", "80"),
-    ]
+    assert [rule["direction"] + rule["port"] for rule in shown] == ["in82", "in81", "out80"]
+    assert shown[0]["source_ips"] == ["2001:db8::/32", "::/0", "10.0.0.0/8"]
 
 
 async def test_a_firewall_applied_by_label_cannot_be_removed_from_a_server(emulator: Emulator):
     server = await emulator.make_server(labels={"role": "web"})
     other = await emulator.make_server("other")
-    by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
-    firewall = await emulator.make("/firewalls", name="fw", apply_to=[by_label])
-    path = f"/firewalls/{firewall['id']}/actions/remove_from_resources"
-    for identity, status, code in (
-        (server["id"], 422, "firewall_managed_by_label_selector"),
-        (other["id"], 404, "firewall_resource_not_found"),
-    ):
-        target = {"type": "server", "server": {"id": identity}}
-        await emulator.expect((status, code), "POST", path, {"remove_from": [target]})
+    firewall = await emulator.make("/firewalls", name="fw", apply_to=[BY_LABEL])
+    remove = f"{firewall.path}/actions/remove_from_resources"
+    by_label = (422, "firewall_managed_by_label_selector")
+    await emulator.deny(by_label, remove, remove_from=[server_target(server)])
+    await emulator.deny((404, "firewall_resource_not_found"), remove, remove_from=[server_target(other)])
 
 
 async def test_a_server_without_public_addresses_and_its_firewall(emulator: Emulator):
     server = await emulator.make_server(start_after_create=False)
-    target = {"type": "server", "server": {"id": server["id"]}}
-    firewall = await emulator.make("/firewalls", name="fw", apply_to=[target])
+    firewall = await emulator.make("/firewalls", name="fw", apply_to=[server_target(server)])
     for address in await emulator.get("/primary_ips"):
-        await emulator.ok("POST", f"/primary_ips/{address['id']}/actions/unassign")
-    path = f"/firewalls/{firewall['id']}/actions"
-    await emulator.ok("POST", f"{path}/remove_from_resources", {"remove_from": [target]})
-    await emulator.expect(
-        "private_net_only_server", "POST", f"{path}/apply_to_resources", {"apply_to": [target]}
-    )
-
-
-async def test_ranges_of_rules_are_shown_in_their_shortest_form(emulator: Emulator):
-    rule = {**RULE, "source_ips": ["2001:DB8:0::0/32", "::/0", "10.0.0.0/8"]}
-    firewall = await emulator.make("/firewalls", name="fw", rules=[rule])
-    assert firewall["rules"][0]["source_ips"] == ["2001:db8::/32", "::/0", "10.0.0.0/8"]
+        await emulator.act(f"/primary_ips/{address['id']}", "unassign")
+    path, targets = f"{firewall.path}/actions", [server_target(server)]
+    await emulator.ok("POST", f"{path}/remove_from_resources", {"remove_from": targets})
+    await emulator.deny("private_net_only_server", f"{path}/apply_to_resources", apply_to=targets)
 
 
 WEB = FirewallRule("in", "tcp", (80, 80), ("0.0.0.0/0",))
@@ -212,41 +169,35 @@ async def test_the_backend_gets_the_union_of_all_rules_after_every_change(start:
     emulator = await start(backend)
     rules = [RULE, {**RULE, "port": "1000-2000"}, {**RULE, "protocol": "icmp", "port": None}]
     first = await emulator.make("/firewalls", name="one", rules=[RULE])
-    server = (await emulator.make_server(firewalls=[{"firewall": first["id"]}]))["id"]
-    assert rules_of_servers() == {server: (WEB,)}
+    server = await emulator.make_server(firewalls=[{"firewall": first["id"]}])
+    number = server["id"]
+    assert rules_of_servers() == {number: (WEB,)}
     names = [name for name, *_ in backend.calls]
     assert names.index("put_firewalls") < names.index("power_on"), "a server starts behind its firewall"
-    by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
-    body = {"name": "two", "rules": rules, "apply_to": [by_label]}
-    await emulator.ok("POST", "/firewalls", body)
-    assert rules_of_servers() == {server: (WEB,)}
-    await emulator.ok("PUT", f"/servers/{server}", {"labels": {"role": "web"}})
+    await emulator.make("/firewalls", name="two", rules=rules, apply_to=[BY_LABEL])
+    assert rules_of_servers() == {number: (WEB,)}
+    await emulator.ok("PUT", server.path, {"labels": {"role": "web"}})
     more = (WEB, FirewallRule("in", "tcp", (1000, 2000), WEB.ranges))
-    assert rules_of_servers() == {server: (*more, FirewallRule("in", "icmp", None, WEB.ranges))}
+    assert rules_of_servers() == {number: (*more, FirewallRule("in", "icmp", None, WEB.ranges))}
     out = {"direction": "out", "protocol": "tcp", "port": "any", "destination_ips": ["::/0"]}
-    await emulator.ok("POST", f"/firewalls/{first['id']}/actions/set_rules", {"rules": [out]})
-    await emulator.ok("PUT", f"/servers/{server}", {"labels": {}})
-    assert rules_of_servers() == {server: (FirewallRule("out", "tcp", None, ("::/0",)),)}
+    await emulator.ok("POST", f"{first.path}/actions/set_rules", {"rules": [out]})
+    await emulator.ok("PUT", server.path, {"labels": {}})
+    assert rules_of_servers() == {number: (FirewallRule("out", "tcp", None, ("::/0",)),)}
     backend.failure = BackendError("nft refuses")
-    target = {"type": "server", "server": {"id": server}}
-    remove = f"/firewalls/{first['id']}/actions/remove_from_resources"
-    (action,) = (await emulator.ok("POST", remove, {"remove_from": [target]}))["actions"]
+    remove = f"{first.path}/actions/remove_from_resources"
+    (action,) = (await emulator.ok("POST", remove, {"remove_from": [server_target(server)]}))["actions"]
     assert action["error"] == {"code": "action_failed", "message": "nft refuses"}
     backend.failure = None
-    await emulator.ok("DELETE", f"/servers/{server}")
+    await emulator.ok("DELETE", server.path)
     assert rules_of_servers() == {}
 
 
 async def test_a_server_has_at_most_five_firewalls(emulator: Emulator):
-    server = await emulator.make_server(labels={"role": "web"})
-    target = {"type": "server", "server": {"id": server["id"]}}
-    by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
-    for number, each in enumerate([target, by_label, target, by_label, target]):
-        await emulator.ok("POST", "/firewalls", {"name": f"fw{number}", "apply_to": [each]})
-    for each in (target, by_label):
-        await emulator.expect(
-            "resource_limit_exceeded", "POST", "/firewalls", {"name": "more", "apply_to": [each]}
-        )
+    target = server_target(await emulator.make_server(labels={"role": "web"}))
+    for number, each in enumerate([target, BY_LABEL, target, BY_LABEL, target]):
+        await emulator.make("/firewalls", name=f"fw{number}", apply_to=[each])
+    for each in (target, BY_LABEL):
+        await emulator.deny("resource_limit_exceeded", "/firewalls", name="more", apply_to=[each])
     wide = {**RULE, "source_ips": [f"10.0.{n}.0/24" for n in range(100)]}
-    await emulator.ok("POST", "/firewalls", {"name": "wide", "rules": [wide] * 5})
-    await emulator.expect(["rules"], "POST", "/firewalls", {"name": "wider", "rules": [*[wide] * 5, RULE]})
+    await emulator.make("/firewalls", name="wide", rules=[wide] * 5)
+    await emulator.deny(["rules"], "/firewalls", name="wider", rules=[*[wide] * 5, RULE])
