@@ -29,42 +29,33 @@ async def test_a_managed_certificate_is_issued_after_a_while(start: Start):
     emulator = await start(certificate_seconds=0.05)
     body = {"name": "cert", "type": "managed", "domain_names": ["example.com"]}
     answer = await emulator.ok("POST", "/certificates", body)
-    assert answer["action"]["command"] == "create_certificate"
-    assert answer["action"]["status"] == "running"
+    assert (answer["action"]["command"], answer["action"]["status"]) == ("create_certificate", "running")
     certificate = answer["certificate"]
-    assert certificate["status"]["issuance"] == "pending"
-    assert certificate["certificate"] is None
-    identity = certificate["id"]
-    await emulator.official(
-        lambda client: client.actions.get_by_id(answer["action"]["id"]).wait_until_finished()
-    )
-    shown = await emulator.get(f"/certificates/{identity}")
+    assert (certificate["status"]["issuance"], certificate["certificate"]) == ("pending", None)
+    path, action = f"/certificates/{certificate['id']}", answer["action"]["id"]
+    await emulator.official(lambda client: client.actions.get_by_id(action).wait_until_finished())
+    shown = await emulator.get(path)
     assert shown["status"] == {"issuance": "completed", "renewal": "unavailable", "error": None}
     assert shown["certificate"].startswith("-----BEGIN CERTIFICATE-----")
-    await emulator.expect("unsupported_error", "POST", f"/certificates/{identity}/actions/retry")
+    await emulator.deny("unsupported_error", f"{path}/actions/retry")
 
 
 async def test_a_failed_issuance_can_be_retried(emulator: Emulator):
-    body = {"name": "cert", "type": "managed", "domain_names": ["nobody.invalid"]}
-    answer = await emulator.ok("POST", "/certificates", body)
-    assert answer["action"]["error"]["code"] == "dns_zone_not_found"
-    identity = answer["certificate"]["id"]
-    shown = await emulator.get(f"/certificates/{identity}")
-    assert shown["status"]["issuance"] == "failed"
-    assert shown["status"]["error"]["code"] == "dns_zone_not_found"
-    retried = await emulator.ok("POST", f"/certificates/{identity}/actions/retry")
-    assert retried["action"]["command"] == "issue_certificate"
-    assert len(await emulator.get(f"/certificates/{identity}/actions")) == 2
+    made = await emulator.make("/certificates", name="c", type="managed", domain_names=["nobody.invalid"])
+    status = (await emulator.get(made.path))["status"]
+    assert (status["issuance"], status["error"]["code"]) == ("failed", "dns_zone_not_found")
+    retried = (await emulator.ok("POST", f"{made.path}/actions/retry"))["action"]
+    assert (retried["command"], retried["error"]["code"]) == ("issue_certificate", "dns_zone_not_found")
+    assert len(await emulator.get(f"{made.path}/actions")) == 2
 
 
 async def test_a_certificate_in_use_cannot_be_deleted(emulator: Emulator):
-    certificate = (await emulator.ok("POST", "/certificates", uploaded()))["certificate"]
+    certificate = await emulator.make("/certificates", **uploaded())
     service = {"protocol": "https", "http": {"certificates": [certificate["id"]]}}
-    balancer = await emulator.make(
-        "/load_balancers", name="lb", load_balancer_type="lb11", location="fsn1", services=[service]
-    )
-    await emulator.expect((422, "resource_in_use"), "DELETE", f"/certificates/{certificate['id']}")
-    shown = await emulator.get(f"/certificates/{certificate['id']}")
+    lb = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1"}
+    balancer = await emulator.make("/load_balancers", **lb, services=[service])
+    await emulator.expect((422, "resource_in_use"), "DELETE", certificate.path)
+    shown = await emulator.get(certificate.path)
     assert shown["used_by"] == [{"id": balancer["id"], "type": "load_balancer"}]
-    await emulator.ok("DELETE", f"/load_balancers/{balancer['id']}")
-    await emulator.ok("DELETE", f"/certificates/{certificate['id']}")
+    await emulator.ok("DELETE", balancer.path)
+    await emulator.ok("DELETE", certificate.path)

@@ -4,7 +4,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from cloud_emulator import OTHER_TOKEN, Emulator
+from cloud_emulator import OTHER_TOKEN, Emulator, Made
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,17 +35,24 @@ mail IN A 198.51.100.2
 """
 
 
-async def make_zone(emulator: Emulator, **more: Any) -> dict[str, Any]:
-    body = {"name": "example.com", "mode": "primary", **more}
-    return (await emulator.ok("POST", "/zones", body))["zone"]
+async def make_zone(emulator: Emulator, **more: Any) -> Made:
+    return await emulator.make("/zones", **{"name": "example.com", "mode": "primary"} | more)
 
 
 async def values(emulator: Emulator, path: str = WWW) -> list[str]:
-    return [record["value"] for record in (await emulator.ok("GET", path))["rrset"]["records"]]
+    return [record["value"] for record in (await emulator.get(path))["records"]]
 
 
 async def serial(emulator: Emulator) -> int:
     return int((await values(emulator, f"{ZONE}/rrsets/@/SOA"))[0].split()[2])
+
+
+def records(*addresses: str) -> dict[str, Any]:
+    return {"records": [{"value": address} for address in addresses]}
+
+
+def www(*addresses: str, **more: Any) -> dict[str, Any]:
+    return {"name": "www", "type": "A", **records(*addresses), **more}
 
 
 async def test_a_new_zone_has_the_default_record_sets(emulator: Emulator):
@@ -58,10 +65,9 @@ async def test_a_new_zone_has_the_default_record_sets(emulator: Emulator):
         "delegation_status": "unknown",
     }
     assert zone["registrar"] == "other"
-    for name in (zone["id"], "example.com"):
-        assert await emulator.get(f"/zones/{name}") == zone
-    found = await emulator.get(f"{ZONE}/rrsets")
-    assert [rrset["id"] for rrset in found] == ["@/NS", "@/SOA"]
+    for path in (zone.path, ZONE):
+        assert await emulator.get(path) == zone
+    assert [rrset["id"] for rrset in await emulator.get(f"{ZONE}/rrsets")] == ["@/NS", "@/SOA"]
     assert await emulator.get("/zones?name=example.com&mode=primary") == [zone]
     assert await emulator.get("/zones?mode=secondary") == []
 
@@ -70,15 +76,12 @@ async def test_a_new_zone_has_the_default_record_sets(emulator: Emulator):
     ("selector", "found"),
     [("a!=b", ["c"]), ("a notin (b)", ["c"]), ("!a", ["@", "@", "none"]), ("a", ["b", "c"])],
 )
-async def test_record_sets_without_a_label_do_not_match_another_value(
-    emulator: Emulator, selector: str, found: list[str]
-):
-    records = [{"value": "198.51.100.1"}]
+async def test_record_sets_without_a_label_do_not_match_another_value(emulator: Emulator, selector, found):
     labels = {"b": {"a": "b"}, "c": {"a": "c"}, "none": {}}
-    sets = [{"name": name, "type": "A", "records": records, "labels": own} for name, own in labels.items()]
+    sets = [{**www("198.51.100.1"), "name": name, "labels": own} for name, own in labels.items()]
     await make_zone(emulator, rrsets=sets)
-    listed = await emulator.ok("GET", f"{ZONE}/rrsets", params={"label_selector": selector})
-    assert [rrset["name"] for rrset in listed["rrsets"]] == found
+    listed = await emulator.get(f"{ZONE}/rrsets", params={"label_selector": selector})
+    assert [rrset["name"] for rrset in listed] == found
 
 
 async def test_a_zone_exists_once_in_all_projects(emulator: Emulator):
@@ -92,91 +95,83 @@ async def test_records_are_added_and_removed(emulator: Emulator):
     await make_zone(emulator)
     before = await serial(emulator)
     add, remove = f"{WWW}/actions/add_records", f"{WWW}/actions/remove_records"
-    answer = await emulator.ok("POST", add, {"records": [{"value": "198.51.100.1"}], "ttl": 300})
+    answer = await emulator.ok("POST", add, {**records("198.51.100.1"), "ttl": 300})
     assert answer["action"]["command"] == "add_rrset_records"
-    await emulator.ok("POST", add, {"records": [{"value": "198.51.100.2", "comment": "b"}], "ttl": 300})
+    second = {"value": "198.51.100.2", "comment": "b"}
+    await emulator.act(WWW, "add_records", records=[second], ttl=300)
     assert await values(emulator) == ["198.51.100.1", "198.51.100.2"]
     assert await serial(emulator) == before + 2
-    for wrong in (
-        {"records": [{"value": "198.51.100.3"}], "ttl": 301},
-        {"records": [{"value": "198.51.100.1"}]},
-    ):
-        await emulator.expect("invalid_input", "POST", add, wrong)
-    await emulator.ok("POST", remove, {"records": [{"value": "198.51.100.1"}]})
+    await emulator.deny("invalid_input", add, **records("198.51.100.3"), ttl=301)
+    await emulator.deny("invalid_input", add, **records("198.51.100.1"))
+    await emulator.act(WWW, "remove_records", **records("198.51.100.1"))
     assert await values(emulator) == ["198.51.100.2"]
-    removed = {"records": [{"value": "198.51.100.1"}]}
-    await emulator.expect("invalid_input", "POST", remove, removed)
-    await emulator.ok("POST", remove, {"records": [{"value": "198.51.100.2"}]})
+    await emulator.deny("invalid_input", remove, **records("198.51.100.1"))
+    await emulator.ok("POST", remove, records("198.51.100.2"))
     await emulator.expect("not_found", "GET", WWW)
-    await emulator.expect("not_found", "POST", remove, removed)
+    await emulator.deny("not_found", remove, **records("198.51.100.1"))
 
 
 async def test_a_record_set_is_changed(emulator: Emulator):
-    await make_zone(emulator, rrsets=[{"name": "www", "type": "A", "records": [{"value": "198.51.100.1"}]}])
-    await emulator.ok("POST", f"{WWW}/actions/set_records", {"records": [{"value": "198.51.100.9"}]})
-    comment = {"records": [{"value": "198.51.100.9", "comment": "nine"}]}
-    await emulator.ok("POST", f"{WWW}/actions/update_records", comment)
-    await emulator.ok("POST", f"{WWW}/actions/change_ttl", {"ttl": 120})
+    await make_zone(emulator, rrsets=[www("198.51.100.1")])
+    await emulator.act(WWW, "set_records", **records("198.51.100.9"))
+    comment = [{"value": "198.51.100.9", "comment": "nine"}]
+    await emulator.act(WWW, "update_records", records=comment)
+    await emulator.act(WWW, "change_ttl", ttl=120)
     rrset = (await emulator.ok("PUT", WWW, {"labels": {"a": "b"}}))["rrset"]
-    assert (rrset["records"], rrset["ttl"], rrset["labels"]) == (comment["records"], 120, {"a": "b"})
-    await emulator.ok("POST", f"{WWW}/actions/change_ttl", {"ttl": None})
-    assert (await emulator.ok("GET", WWW))["rrset"]["ttl"] is None
+    assert (rrset["records"], rrset["ttl"], rrset["labels"]) == (comment, 120, {"a": "b"})
+    assert (await emulator.act(WWW, "change_ttl", ttl=None))["ttl"] is None
     assert await emulator.get(f"{ZONE}/rrsets?type=A&label_selector=a=b")
     await emulator.ok("DELETE", WWW)
     await emulator.expect("not_found", "GET", WWW)
 
 
 async def test_invalid_record_sets(emulator: Emulator):
-    zone = await make_zone(emulator)
-    await emulator.ok("POST", f"{WWW}/actions/add_records", {"records": [{"value": "198.51.100.1"}]})
-    one = {"name": "www", "type": "A", "records": [{"value": "198.51.100.1"}]}
-    await emulator.expect("uniqueness_error", "POST", f"{ZONE}/rrsets", one)
+    zone = await make_zone(emulator, rrsets=[www("198.51.100.1")])
+    one = www("198.51.100.1")
+    await emulator.deny("uniqueness_error", f"{ZONE}/rrsets", **one)
     for change in (
-        {"type": "CNAME", "records": [{"value": "example.com."}]},
+        {"type": "CNAME", **records("example.com.")},
         {"name": "other", "records": []},
-        {"name": "other", "records": [{"value": "198.51.100.256"}]},
-        {"name": "other", "records": [{"value": "198.51.100.1"}] * 2},
+        {"name": "other", **records("198.51.100.256")},
+        {"name": "other", **records("198.51.100.1", "198.51.100.1")},
         {"name": "other", "ttl": 59},
         {"name": "www.example.com"},
         {"name": "WWW"},
-        {"name": "other", "type": "TXT", "records": [{"value": "not in quotes"}]},
+        {"name": "other", "type": "TXT", **records("not in quotes")},
         {"name": "other", "type": "LOC"},
     ):
-        await emulator.expect("invalid_input", "POST", f"{ZONE}/rrsets", {**one, **change})
+        await emulator.deny("invalid_input", f"{ZONE}/rrsets", **one | change)
     await emulator.expect("invalid_input", "DELETE", f"{ZONE}/rrsets/@/SOA")
-    assert (await emulator.ok("GET", ZONE))["zone"]["record_count"] == zone["record_count"] + 1
+    assert (await emulator.get(ZONE))["record_count"] == zone["record_count"]
 
 
 async def test_protection_holds(emulator: Emulator):
-    await make_zone(emulator, rrsets=[{"name": "www", "type": "A", "records": [{"value": "198.51.100.1"}]}])
-    await emulator.ok("POST", f"{ZONE}/actions/change_protection", {"delete": True})
+    await make_zone(emulator, rrsets=[www("198.51.100.1")])
+    protect = f"{ZONE}/actions/change_protection"
+    await emulator.ok("POST", protect, {"delete": True})
     await emulator.expect("protected", "DELETE", ZONE)
-    await emulator.ok("POST", f"{WWW}/actions/change_protection", {"change": True})
-    records = {"records": [{"value": "198.51.100.1"}]}
+    await emulator.act(WWW, "change_protection", change=True)
     for action in ("add_records", "set_records", "remove_records", "update_records", "change_ttl"):
-        await emulator.expect("protected", "POST", f"{WWW}/actions/{action}", records)
+        await emulator.deny("protected", f"{WWW}/actions/{action}", **records("198.51.100.1"))
     await emulator.expect("protected", "DELETE", WWW)
-    await emulator.expect("protected", "POST", f"{ZONE}/actions/import_zonefile", {"zonefile": FILE})
-    await emulator.ok("POST", f"{ZONE}/actions/change_protection", {"delete": False})
+    await emulator.deny("protected", f"{ZONE}/actions/import_zonefile", zonefile=FILE)
+    await emulator.ok("POST", protect, {"delete": False})
     await emulator.expect("protected", "DELETE", ZONE)
-    await emulator.ok("POST", f"{WWW}/actions/change_protection", {"change": False})
+    await emulator.act(WWW, "change_protection", change=False)
     assert (await emulator.ok("DELETE", ZONE))["action"]["command"] == "delete_zone"
     assert await emulator.get("/zones") == []
     assert emulator.cloud.store.export()["zone_rrset"] == []
 
 
 async def test_a_zone_file_is_imported_and_exported(emulator: Emulator):
-    await make_zone(emulator)
-    await emulator.ok("POST", f"{WWW}/actions/add_records", {"records": [{"value": "198.51.100.1"}]})
-    await emulator.ok("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": FILE})
-    zone = (await emulator.ok("GET", ZONE))["zone"]
+    await make_zone(emulator, rrsets=[www("198.51.100.1")])
+    zone = await emulator.act(ZONE, "import_zonefile", zonefile=FILE)
     assert (zone["ttl"], zone["record_count"]) == (7200, 7)
     await emulator.expect("not_found", "GET", WWW)
     servers = await emulator.get(f"{ZONE}/rrsets/@/NS")
     assert (servers["ttl"], servers["records"][0]["comment"]) == (10800, "first")
     assert await values(emulator, f"{ZONE}/rrsets/@/MX") == ["10 mail.example.com."]
     written = await emulator.get(f"{ZONE}/zonefile")
-    await emulator.ok("POST", "/zones", {"name": "example.org", "mode": "primary"})
     await emulator.ok("DELETE", ZONE)
     again = await make_zone(emulator, zonefile=written)
     assert (again["ttl"], again["record_count"]) == (7200, 7)
@@ -204,18 +199,16 @@ async def test_a_bad_zone_file_changes_nothing(emulator: Emulator, old: str, new
     await make_zone(emulator)
     text = FILE.replace(old, new)
     assert text != FILE
-    error = await emulator.refused("POST", f"{ZONE}/actions/import_zonefile", {"zonefile": text})
-    assert (error["code"], error["details"]["fields"][0]["name"]) == ("invalid_input", "zonefile")
-    assert (await emulator.ok("GET", ZONE))["zone"]["record_count"] == 4
+    await emulator.deny(["zonefile"], f"{ZONE}/actions/import_zonefile", zonefile=text)
+    assert (await emulator.get(ZONE))["record_count"] == 4
 
 
 async def test_the_number_of_records_is_limited(emulator: Emulator):
     await make_zone(emulator)
-    for start in range(0, MAX_PER_SET, 50):
-        records = [{"value": f"198.51.{start // 50}.{number}"} for number in range(50)]
-        await emulator.ok("POST", f"{WWW}/actions/add_records", {"records": records})
-    one = {"records": [{"value": "203.0.113.1"}]}
-    await emulator.expect("resource_limit_exceeded", "POST", f"{WWW}/actions/add_records", one)
+    for part in range(MAX_PER_SET // 50):
+        await emulator.act(WWW, "add_records", **records(*(f"198.51.{part}.{n}" for n in range(50))))
+    one_more = records("203.0.113.1")
+    await emulator.deny("resource_limit_exceeded", f"{WWW}/actions/add_records", **one_more)
 
 
 async def test_a_secondary_zone_has_nameservers_and_no_records(emulator: Emulator):
@@ -223,14 +216,14 @@ async def test_a_secondary_zone_has_nameservers_and_no_records(emulator: Emulato
     zone = await make_zone(emulator, mode="secondary", primary_nameservers=servers)
     assert zone["primary_nameservers"] == [{**servers[0], "port": 53}]
     other = [{"address": "2001:db8::1", "port": 5353}]
-    action = f"{ZONE}/actions/change_primary_nameservers"
-    await emulator.ok("POST", action, {"primary_nameservers": other})
-    assert (await emulator.ok("GET", ZONE))["zone"]["primary_nameservers"] == other
+    changed = await emulator.act(ZONE, "change_primary_nameservers", primary_nameservers=other)
+    assert changed["primary_nameservers"] == other
     for wrong in ([], [{"address": "x"}], [{"address": "198.51.100.1", "tsig_key": "%"}]):
-        await emulator.expect("invalid_input", "POST", action, {"primary_nameservers": wrong})
+        change = f"{ZONE}/actions/change_primary_nameservers"
+        await emulator.deny("invalid_input", change, primary_nameservers=wrong)
     for method, path in (("GET", "rrsets"), ("GET", "zonefile"), ("POST", "actions/change_ttl")):
         await emulator.expect("incorrect_zone_mode", method, f"{ZONE}/{path}", {"ttl": 60})
-    assert (await emulator.refused("POST", "/zones", {"name": "a.de", "mode": "secondary"}))["status"] == 422
+    await emulator.deny(["primary_nameservers"], "/zones", name="a.de", mode="secondary")
 
 
 @pytest.mark.parametrize(
@@ -317,14 +310,13 @@ def test_a_comment_with_two_lines_stays_a_comment():
 
 
 async def test_values_are_compared_as_in_dns(emulator: Emulator):
-    given = [{"value": "2001:db8::1"}, {"value": "2001:db8::2"}]
-    await make_zone(emulator, rrsets=[{"name": "www", "type": "AAAA", "records": given}])
+    given = records("2001:db8::1", "2001:db8::2")
+    await make_zone(emulator, rrsets=[{"name": "www", "type": "AAAA", **given}])
     path = f"{ZONE}/rrsets/www/AAAA"
     for absent in ("2001:db8::3", "none"):
-        body = {"records": [{"value": absent}]}
-        await emulator.expect(["records"], "POST", f"{path}/actions/remove_records", body)
-    await emulator.ok("POST", f"{path}/actions/remove_records", {"records": [{"value": "2001:DB8:0:0::2"}]})
-    assert (await emulator.ok("GET", path))["rrset"]["records"] == [{"value": "2001:db8::1"}]
+        await emulator.deny(["records"], f"{path}/actions/remove_records", **records(absent))
+    left = await emulator.act(path, "remove_records", **records("2001:DB8:0:0::2"))
+    assert left["records"] == [{"value": "2001:db8::1"}]
 
 
 @given(st.text(max_size=80))
