@@ -87,6 +87,10 @@ class Call:
         self.cloud.store.put(entry)
         return await self.act(command, entry, **more)
 
+    def run(self, command: str, *concerned: Record, **more: Any) -> Action:
+        """Start an action as :meth:`start` does; its effect has the name of the command."""
+        return self.start(command, *concerned, effect=command, **more)
+
     async def act(self, command: str, *concerned: Record, **more: Any) -> Reply:
         """Start an action as :meth:`start` does, and respond with it."""
         return await self.answer(self.start(command, *concerned, **more))

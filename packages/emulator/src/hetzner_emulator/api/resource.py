@@ -198,8 +198,7 @@ class Resource(Generic[R]):
                 raise Protected(self.kind.KIND)
         self.check_delete(call.cloud, entry)
         if self.delete_status:
-            command = f"delete_{self.kind.KIND}"
-            return await call.answer(call.start(command, entry, effect=command), self.delete_status)
+            return await call.answer(call.run(f"delete_{self.kind.KIND}", entry), self.delete_status)
         call.cloud.store.remove(entry)  # first, so that no request uses the object any more
         if self.delete_from_backend:
             try:

@@ -36,13 +36,9 @@ def users(cloud: Cloud, certificate: Certificate) -> list[int]:
 def certificate_wire(cloud: Cloud, certificate: Certificate) -> dict[str, Any]:
     """The certificate as the API shows it."""
     return {
-        **certificate.common_wire(),
-        "type": certificate.type,
-        "certificate": certificate.certificate,
+        **certificate.common_wire("type", "certificate", "domain_names", "fingerprint"),
         "not_valid_before": _moment(certificate.not_valid_before),
         "not_valid_after": _moment(certificate.not_valid_after),
-        "domain_names": certificate.domain_names,
-        "fingerprint": certificate.fingerprint,
         "status": _status(certificate) if certificate.type == "managed" else None,
         "used_by": [{"id": identity, "type": "load_balancer"} for identity in users(cloud, certificate)],
     }

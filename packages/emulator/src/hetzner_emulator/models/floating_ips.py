@@ -35,11 +35,7 @@ class FloatingIp(Record):
 def floating_ip_wire(_cloud: Cloud, ip: FloatingIp) -> dict[str, Any]:
     """The floating IP as the API shows it."""
     return {
-        **ip.common_wire(),
-        "description": ip.description,
-        "ip": ip.ip,
-        "type": ip.type,
-        "server": ip.server,
+        **ip.common_wire("description", "ip", "type", "server"),
         "dns_ptr": dns_ptr_wire(ip),
         "home_location": LOCATIONS[ip.home_location].wire(),
         "blocked": False,

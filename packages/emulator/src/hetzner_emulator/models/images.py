@@ -37,22 +37,16 @@ class Snapshot(Record):
 def snapshot_wire(_cloud: Cloud, image: Snapshot) -> dict[str, Any]:
     """The image as the API shows it."""
     return {
-        **image.common_wire(),
+        **image.common_wire("type", "status", "description", "disk_size", "bound_to", "architecture"),
         "name": None,
-        "type": image.type,
-        "status": image.status,
-        "description": image.description,
         "image_size": image.size,
-        "disk_size": image.disk_size,
         "created_from": {"id": image.source, "name": image.source_name},
-        "bound_to": image.bound_to,
         "os_flavor": image.flavor,
         "os_version": image.version,
         "rapid_deploy": False,
         "protection": {"delete": image.protected},
         "deprecation": None,
         "deleted": None,
-        "architecture": image.architecture,
     }
 
 

@@ -101,14 +101,12 @@ def network_wire(cloud: Cloud, network: Network) -> dict[str, Any]:
     """The network as the API shows it."""
     attached = [m for m in members(cloud.store, network.id) if m.attachment.status != "attaching"]
     return {
-        **network.common_wire(),
-        "ip_range": network.ip_range,
+        **network.common_wire("ip_range", "expose_routes_to_vswitch"),
         "subnets": [subnet_wire(network, subnet) for subnet in network.subnets],
         "routes": msgspec.to_builtins(network.routes),
         "servers": [member.id for member in attached if member.type == "server"],
         "load_balancers": [member.id for member in attached if member.type == "load_balancer"],
         "protection": {"delete": network.protected},
-        "expose_routes_to_vswitch": network.expose_routes_to_vswitch,
     }
 
 

@@ -52,14 +52,10 @@ def default_name(ipv4: str) -> str:
 def primary_ip_wire(_cloud: Cloud, ip: PrimaryIp) -> dict[str, Any]:
     """The primary IP as the API shows it."""
     return {
-        **ip.common_wire(),
-        "blocked": ip.blocked,
+        **ip.common_wire("blocked", "ip", "type", "auto_delete"),
         "location": LOCATIONS[ip.location].wire(),
-        "ip": ip.ip,
         "dns_ptr": dns_ptr_wire(ip),
         "protection": {"delete": ip.protected},
-        "type": ip.type,
-        "auto_delete": ip.auto_delete,
         "assignee_type": "unassigned" if ip.assignee is None else ip.assignee_type,
         "assignee_id": ip.assignee,
     }

@@ -80,17 +80,14 @@ def server_wire(cloud: Cloud, server: Server) -> dict[str, Any]:
     group = cloud.store.find(PlacementGroup, server.placement_group) if server.placement_group else None
     iso = ISOS.by_id(server.iso)
     return {
-        **server.common_wire(),
-        "status": server.status,
+        **server.common_wire("status", "rescue_enabled", "backup_window"),
         "public_net": _public_net(cloud, server),
         "private_net": [_private_net(a) for a in server.attachments if a.status != "attaching"],
         "server_type": server_type_wire(cloud, SERVER_TYPES.known(server.server_type)),
         "location": LOCATIONS[server.location].wire(),
         "image": None if image is None else image_wire(cloud, image),
         "iso": None if iso is None else iso.wire(),
-        "rescue_enabled": server.rescue_enabled,
         "locked": cloud.actions.locked("server", server.id),
-        "backup_window": server.backup_window,
         "outgoing_traffic": 0,
         "ingoing_traffic": 0,
         "included_traffic": INCLUDED_TRAFFIC,

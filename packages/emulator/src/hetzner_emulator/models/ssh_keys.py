@@ -31,7 +31,7 @@ class SshKey(Record):
 
 def ssh_key_wire(_cloud: Cloud, key: SshKey) -> dict[str, Any]:
     """The key as the API shows it."""
-    return {**key.common_wire(), "fingerprint": key.fingerprint, "public_key": key.public_key}
+    return key.common_wire("fingerprint", "public_key")
 
 
 def fingerprint(public_key: str) -> str | None:

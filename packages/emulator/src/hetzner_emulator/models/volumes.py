@@ -43,13 +43,9 @@ def name_problem(name: str) -> str:
 def volume_wire(_cloud: Cloud, volume: Volume) -> dict[str, Any]:
     """The volume as the API shows it."""
     return {
-        **volume.common_wire(),
-        "size": volume.size,
-        "server": volume.server,
+        **volume.common_wire("size", "server", "format", "status"),
         "location": LOCATIONS[volume.location].wire(),
         "linux_device": f"/dev/disk/by-id/scsi-0HC_Volume_{volume.id}",
-        "format": volume.format,
-        "status": volume.status,
         "protection": {"delete": volume.protected},
     }
 

@@ -80,10 +80,8 @@ def rrsets_named(store: Store, zone: Zone, name: str) -> dict[str, RrSet]:
 def zone_wire(cloud: Cloud, zone: Zone) -> dict[str, Any]:
     """The zone as the API shows it; no name server has it, so it has no delegation."""
     return {
-        **zone.common_wire(),
-        "mode": zone.mode,
+        **zone.common_wire("mode", "ttl"),
         "status": "ok",
-        "ttl": zone.ttl,
         "record_count": sum(len(rrset.records) for rrset in rrsets_of(cloud.store, zone)),
         "protection": {"delete": zone.protected},
         "authoritative_nameservers": {

@@ -30,9 +30,10 @@ class Record(msgspec.Struct, kw_only=True):
         """Its kind and id."""
         return Reference(self.KIND, self.id)
 
-    def common_wire(self) -> dict[str, Any]:
-        """The fields in the API that objects of every kind have."""
-        return {"id": self.id, "name": self.name, "labels": self.labels, "created": timestamp(self.created)}
+    def common_wire(self, *own: str) -> dict[str, Any]:
+        """The fields in the API that objects of every kind have, and those of this kind with these names."""
+        common = {"id": self.id, "name": self.name, "labels": self.labels, "created": timestamp(self.created)}
+        return common | {name: getattr(self, name) for name in own}
 
 
 class Reference(msgspec.Struct, frozen=True):

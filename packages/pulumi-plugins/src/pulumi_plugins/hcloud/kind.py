@@ -16,29 +16,17 @@ PROTECTIONS = {"deleteProtection": "delete", "rebuildProtection": "rebuild"}
 
 
 class Kind:
-    """Base of all kinds. One instance serves all resources of its type; it keeps no state.
+    """Base of all kinds. One instance serves all resources of its type; it keeps no state."""
 
-    Class attributes:
-        inputs: Supported inputs.
-        required: Required inputs.
-        replaces: Inputs that can't be changed in place.
-        sets: Inputs whose order has no meaning.
-        unread: Inputs that the API doesn't return.
-        fields: Inputs that are also fields of the API (``snake``).
-        answered: The same for outputs that aren't inputs.
-        named: Whether it has an automatic name.
-        classic: Served by the older half of the genuine plugin, which notes ``__defaults``.
-    """
-
-    inputs: ClassVar[frozenset[str]]
-    required: ClassVar[tuple[str, ...]] = ()
-    replaces: ClassVar[frozenset[str]] = frozenset()
-    sets: ClassVar[frozenset[str]] = frozenset()
-    unread: ClassVar[frozenset[str]] = frozenset()
-    fields: ClassVar[tuple[str, ...]] = ()
-    answered: ClassVar[tuple[str, ...]] = ()
-    named: ClassVar[bool] = False
-    classic: ClassVar[bool] = True
+    inputs: ClassVar[frozenset[str]]  # supported inputs
+    required: ClassVar[tuple[str, ...]] = ()  # required inputs
+    replaces: ClassVar[frozenset[str]] = frozenset()  # inputs that can't be changed in place
+    sets: ClassVar[frozenset[str]] = frozenset()  # inputs whose order has no meaning
+    unread: ClassVar[frozenset[str]] = frozenset()  # inputs that the API doesn't return
+    fields: ClassVar[tuple[str, ...]] = ()  # inputs that are also fields of the API (`snake`)
+    answered: ClassVar[tuple[str, ...]] = ()  # the same for outputs that aren't inputs
+    named: ClassVar[bool] = False  # whether it has an automatic name
+    classic: ClassVar[bool] = True  # served by the older half of the genuine plugin, which notes `__defaults`
 
     def body(self, inputs: Properties) -> Properties:
         """The body of the request that creates it."""
@@ -64,17 +52,12 @@ class Kind:
 
 
 class NamedKind(Kind):
-    """A kind with a collection in the API and a name that is unique in the project.
+    """A kind with a collection in the API and a name that is unique in the project."""
 
-    Class attributes:
-        collection: Path and list key, such as ``ssh_keys``.
-        reread: The answer to the POST isn't the final object, or the genuine plugin reads it again.
-        deleted_by_action: The DELETE only starts the deletion.
-    """
-
-    collection: ClassVar[str]
+    collection: ClassVar[str]  # path and list key, such as `ssh_keys`
+    # the answer to the POST isn't the final object, or the genuine plugin reads it again
     reread: ClassVar[bool] = False
-    deleted_by_action: ClassVar[bool] = False
+    deleted_by_action: ClassVar[bool] = False  # the DELETE only starts the deletion
     named = True
 
     def create(self, api: Api, inputs: Properties) -> Properties:
@@ -168,25 +151,15 @@ class NamedKind(Kind):
 
 
 class Part(Kind):
-    """A part of another object, its owner, whose actions add and remove it; the API gives it no ID.
+    """A part of another object, its owner, whose actions add and remove it; the API gives it no ID."""
 
-    Class attributes:
-        owner: The owner's collection.
-        belongs: The input that names the owner.
-        listed: The owner's list of such parts.
-        keyed: The field that identifies it, in the list and in requests.
-        pattern: Of the ID, with ``owner`` and ``key``.
-        actions: The actions that add and remove it.
-        removed_by: Fields of the first action that the second one takes, too.
-    """
-
-    owner: ClassVar[str]
-    belongs: ClassVar[str]
-    listed: ClassVar[str]
-    keyed: ClassVar[str]
-    pattern: ClassVar[str] = "{owner}-{key}"
-    actions: ClassVar[tuple[str, str]]
-    removed_by: ClassVar[tuple[str, ...]]
+    owner: ClassVar[str]  # the owner's collection
+    belongs: ClassVar[str]  # the input that names the owner
+    listed: ClassVar[str]  # the owner's list of such parts
+    keyed: ClassVar[str]  # the field that identifies it, in the list and in requests
+    pattern: ClassVar[str] = "{owner}-{key}"  # of the ID, with `owner` and `key`
+    actions: ClassVar[tuple[str, str]]  # the actions that add and remove it
+    removed_by: ClassVar[tuple[str, ...]]  # fields of the first action that the second one takes, too
 
     def key(self, item: Mapping[str, Any]) -> Any:
         """The key of a part in the owner's list or in a request."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ipaddress import ip_network
 from typing import Any
 
-from hetzner_emulator.wire.fields import Fields
+from hetzner_emulator.wire.fields import MISSING, Fields
 
 MAX_RULES = 50
 MAX_RANGES = 100
@@ -37,7 +37,7 @@ def _rule(item: Fields) -> dict[str, Any]:
         item.wrong("port", "is only allowed for tcp and udp")
     name, wanted = ("source_ips", sources) if direction == "in" else ("destination_ips", destinations)
     if direction and not wanted:
-        item.wrong(name, "Missing data for required field.")
+        item.wrong(name, MISSING)
     sources = _canonical(item, "source_ips", sources)
     destinations = _canonical(item, "destination_ips", destinations)
     return {

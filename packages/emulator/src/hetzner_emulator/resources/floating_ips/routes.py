@@ -78,7 +78,7 @@ def _server(call: Call, identity: int) -> Server:
 
 
 def _start(call: Call, command: str, ip: FloatingIp, server: Server, *others: Server) -> Action:
-    return call.start(command, ip, server, effect=command, locks=(ip, server, *others))
+    return call.run(command, ip, server, locks=(ip, server, *others))
 
 
 @FLOATING_IPS.action("assign")

@@ -76,8 +76,7 @@ async def _create(call: Call) -> Reply:
         ip = cloud.store.get(PrimaryIp, call.project, identity)
         ip.assignee, ip.assignee_type = balancer.id, balancer.KIND
         cloud.store.put(ip)
-    command = "create_load_balancer"
-    (action,) = await call.wires(call.start(command, balancer, effect=command))
+    (action,) = await call.wires(call.run("create_load_balancer", balancer))
     return created("load_balancer", LOAD_BALANCERS.show(call, balancer), action=action)
 
 

@@ -16,7 +16,7 @@ from hetzner_emulator.models.networks import Network
 from hetzner_emulator.models.robot_servers import robot_addresses
 from hetzner_emulator.models.servers import Server
 from hetzner_emulator.resources.networks.rules import is_private
-from hetzner_emulator.wire.fields import Fields
+from hetzner_emulator.wire.fields import MISSING, Fields
 from hetzner_emulator.wire.labels import parse_selector
 
 PROTOCOLS = ("tcp", "http", "https")
@@ -132,7 +132,7 @@ def _http(fields: Fields, protocol: str, before: Mapping[str, Any]) -> dict[str,
     asked = fields.numbers("certificates") if secure and "certificates" in fields else present
     redirects = secure and fields.flag("redirect_http", before.get("redirect_http", False))
     if secure and not asked:
-        fields.wrong("certificates", "Missing data for required field.")
+        fields.wrong("certificates", MISSING)
     return {**http, "certificates": asked, "redirect_http": redirects}
 
 
@@ -156,7 +156,7 @@ def check_ports(services: Sequence[Mapping[str, Any]], *, status: int | None = N
 def find_service(services: Sequence[dict[str, Any]], listen_port: int) -> dict[str, Any]:
     """The service on a port; raises ``not_found``, or InvalidInput for port 0."""
     if not listen_port:
-        raise InvalidInput({"listen_port": ["Missing data for required field."]})
+        raise InvalidInput({"listen_port": [MISSING]})
     for service in services:
         if service["listen_port"] == listen_port:
             return service

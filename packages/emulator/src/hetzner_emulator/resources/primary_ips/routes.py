@@ -75,7 +75,7 @@ def _check_assignable(call: Call, server: Server, kind: str) -> None:
 
 
 def _start(call: Call, command: str, ip: PrimaryIp, server: Server) -> Action:
-    return call.start(command, ip, server, effect=command, locks=(ip, server), server=server.id)
+    return call.run(command, ip, server, locks=(ip, server), server=server.id)
 
 
 @PRIMARY_IPS.action("assign")

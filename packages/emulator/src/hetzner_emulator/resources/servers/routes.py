@@ -51,7 +51,7 @@ def _power(command: str) -> Handler:
         server = call.get_free(Server)
         if command == "start_server" and not server.has_interface:
             raise no_interface()
-        return await call.act(command, server, effect=command)
+        return await call.answer(call.run(command, server))
 
     return handler
 
@@ -186,8 +186,8 @@ async def _change_type(call: Call, server: Server, fields: Fields) -> Reply:
         text = "the server type does not fit for the given server or is deprecated"
         raise ApiError("invalid_server_type", text)
     check_available(call.cloud, wanted, server.location)
-    command, disk = "change_server_type", wanted.disk if upgrade else server.disk
-    return await call.act(command, server, effect=command, server_type=wanted.name, disk=disk)
+    disk = wanted.disk if upgrade else server.disk
+    return await call.answer(call.run("change_server_type", server, server_type=wanted.name, disk=disk))
 
 
 @SERVERS.action("rebuild")
@@ -203,8 +203,7 @@ async def _rebuild(call: Call, server: Server, fields: Fields) -> Reply:
     for attachment in server.attachments:
         _unlocked_network(call, attachment.network)
     arguments = {"image": image.id, "user_data": user_data, "on": server.status == "running"}
-    action = call.start("rebuild_server", server, effect="rebuild_server", **arguments)
-    return await _with_password(call, action)
+    return await _with_password(call, call.run("rebuild_server", server, **arguments))
 
 
 @SERVERS.action("attach_to_network")
@@ -227,8 +226,7 @@ async def _attach_to_network(call: Call, server: Server, fields: Fields) -> Repl
     attachment.alias_ips = aliases
     server.attachments.append(attachment)
     call.cloud.store.put(server)
-    command = "attach_to_network"
-    return await call.act(command, server, network, effect=command, network=identity)
+    return await call.answer(call.run("attach_to_network", server, network, network=identity))
 
 
 @SERVERS.action("detach_from_network")
@@ -238,8 +236,7 @@ async def _detach_from_network(call: Call, server: Server, fields: Fields) -> Re
     attachment, network = server.attached(identity), call.cloud.store.get(Network, call.project, identity)
     attachment.status = "detaching"
     call.cloud.store.put(server)
-    command = "detach_from_network"
-    return await call.act(command, server, network, effect=command, network=identity)
+    return await call.answer(call.run("detach_from_network", server, network, network=identity))
 
 
 @SERVERS.action("change_alias_ips")
@@ -252,8 +249,8 @@ async def _change_alias_ips(call: Call, server: Server, fields: Fields) -> Reply
     aliases = read_aliases(call.cloud, fields, network, attachment)
     attachment.status, attachment.coming = "updating", aliases
     call.cloud.store.put(server)
-    command = "change_alias_ips"
-    return await call.act(command, server, network, effect=command, network=identity, alias_ips=aliases)
+    action = call.run("change_alias_ips", server, network, network=identity, alias_ips=aliases)
+    return await call.answer(action)
 
 
 def _unlocked_network(call: Call, identity: int) -> Network:
@@ -289,8 +286,7 @@ async def _create_image(call: Call, server: Server, fields: Fields) -> Reply:
         disk_size=server.disk,
     )
     call.cloud.store.put(image)
-    command = "create_image"
-    (wire,) = await call.wires(call.start(command, server, image, effect=command, locks=(server, image)))
+    (wire,) = await call.wires(call.run("create_image", server, image, locks=(server, image)))
     return created("image", SNAPSHOTS.show(call, image), action=wire)
 
 

@@ -74,7 +74,7 @@ async def _create(call: Call) -> Reply:
     volume = VOLUMES.new(call, name, labels, size=size, location=where, format=kind)
     cloud.store.put(volume)
     # The action that follows locks the server.
-    action = call.start("create_volume", volume, effect="create_volume")
+    action = call.run("create_volume", volume)
     following = [] if server is None else [start_attaching(call, volume, server, action, automount=automount)]
     first, *rest = await call.wires(action, *following)
     return created("volume", VOLUMES.show(call, volume), action=first, next_actions=rest)
@@ -113,10 +113,8 @@ def start_attaching(
     """Start the action that attaches a volume, and reserve the volume for the server."""
     volume.wanted_by = server.id
     call.cloud.store.put(volume)
-    command = "attach_volume"
-    return call.start(
-        command, volume, server, effect=command, after=after, locks=(volume, server), automount=automount
-    )
+    locks = (volume, server)
+    return call.run("attach_volume", volume, server, after=after, locks=locks, automount=automount)
 
 
 @VOLUMES.action("attach")
@@ -136,8 +134,7 @@ async def _detach(call: Call, volume: Volume, _fields: Fields) -> Reply:
         raise ApiError("invalid_input", "volume is not attached to a server")
     server = call.cloud.store.get(Server, call.project, volume.server)
     call.cloud.actions.check_free("server", server.id)
-    command = "detach_volume"
-    return await call.act(command, volume, server, effect=command, locks=(volume, server))
+    return await call.answer(call.run("detach_volume", volume, server, locks=(volume, server)))
 
 
 @VOLUMES.action("resize")
@@ -145,4 +142,4 @@ async def _resize(call: Call, volume: Volume, fields: Fields) -> Reply:
     """Grow the volume; the server grows the file system."""
     size = fields.number("size", required=True, least=volume.size + 1, most=LARGEST)
     fields.check()
-    return await call.act("resize_volume", volume, effect="resize_volume", size=size)
+    return await call.answer(call.run("resize_volume", volume, size=size))

@@ -58,12 +58,14 @@ from hetzner_emulator.resources.zones.rules import (
 )
 from hetzner_emulator.resources.zones.zonefile import ZoneFileError, read_zonefile, write_zonefile
 from hetzner_emulator.state.records import timestamp
-from hetzner_emulator.wire.fields import Fields
+from hetzner_emulator.wire.fields import MISSING, Fields
 from hetzner_emulator.wire.labels import parse_selector
 from hetzner_emulator.wire.pagination import filter_entries, sort_entries, wanted_values
 from hetzner_emulator.wire.reply import Reply
 
 MAX_FILE = 2**20
+_Find = Callable[[Call], tuple[Zone, RrSet]]
+_Change = Callable[[Call, Zone, RrSet, Fields], None]
 
 ZONES = Resource(
     "zones",
@@ -361,29 +363,40 @@ def _remove(call: Call, zone: Zone, rrset: RrSet) -> None:
     _count_change(call.cloud, zone)
 
 
-@operation("POST", f"{_RRSET}/actions/change_protection")
-async def _change_rrset_protection(call: Call) -> Reply:
-    zone, rrset = _find_rrset(call)
-    fields = call.fields()
+def _rrset_action(
+    name: str, *, status: int = 201, find: _Find = _find_changeable
+) -> Callable[[_Change], _Change]:
+    """Register the decorated change of a record set, which must be unprotected, for the POST of an action."""
+
+    def register(change: _Change) -> _Change:
+        async def answer(call: Call) -> Reply:
+            zone, rrset = find(call)
+            change(call, zone, rrset, call.fields())
+            return await _published(call, name.replace("_", "_rrset_", 1), zone, status)
+
+        add_operation("POST", f"{_RRSET}/actions/{name}", answer)
+        return change
+
+    return register
+
+
+@_rrset_action("change_protection", find=_find_rrset)
+def _change_rrset_protection(call: Call, _zone: Zone, rrset: RrSet, fields: Fields) -> None:
     wanted = fields.flag("change", rrset.protected, required=True)
     fields.check()
     rrset.protected = wanted
     call.cloud.store.put(rrset)
-    return await _published(call, "change_rrset_protection", zone)
 
 
-@operation("POST", f"{_RRSET}/actions/change_ttl")
-async def _change_rrset_ttl(call: Call) -> Reply:
-    zone, rrset = _find_changeable(call)
-    fields = call.fields()
+@_rrset_action("change_ttl")
+def _change_rrset_ttl(call: Call, zone: Zone, rrset: RrSet, fields: Fields) -> None:
     ttl = read_ttl(fields)
     if "ttl" not in fields.body:
-        fields.wrong("ttl", "Missing data for required field.")
+        fields.wrong("ttl", MISSING)
     fields.check()
     rrset.ttl = ttl
     call.cloud.store.put(rrset)
     _count_change(call.cloud, zone)
-    return await _published(call, "change_rrset_ttl", zone)
 
 
 def _set_values(call: Call, zone: Zone, rrset: RrSet, records: list[Value]) -> None:
@@ -394,18 +407,15 @@ def _set_values(call: Call, zone: Zone, rrset: RrSet, records: list[Value]) -> N
     _count_change(call.cloud, zone)
 
 
-def _read_checked_records(call: Call, *, commented: bool = False) -> list[Value]:
-    fields = call.fields()
+def _checked_records(fields: Fields, *, commented: bool = False) -> list[Value]:
     records = read_records(fields, commented=commented)
     fields.check()
     return records
 
 
-@operation("POST", f"{_RRSET}/actions/set_records")
-async def _set_records(call: Call) -> Reply:
-    zone, rrset = _find_changeable(call)
-    _set_values(call, zone, rrset, _read_checked_records(call))
-    return await _published(call, "set_rrset_records", zone)
+@_rrset_action("set_records")
+def _set_records(call: Call, zone: Zone, rrset: RrSet, fields: Fields) -> None:
+    _set_values(call, zone, rrset, _checked_records(fields))
 
 
 @operation("POST", f"{_RRSET}/actions/add_records")
@@ -436,32 +446,26 @@ def _append(call: Call, zone: Zone, rrset: RrSet, fields: Fields) -> None:
     _set_values(call, zone, rrset, [*rrset.records, *records])
 
 
-@operation("POST", f"{_RRSET}/actions/remove_records")
-async def _remove_records(call: Call) -> Reply:
+@_rrset_action("remove_records")
+def _remove_records(call: Call, zone: Zone, rrset: RrSet, fields: Fields) -> None:
     """Remove records by their values, and the record set with the last one."""
-    zone, rrset = _find_changeable(call)
-    places = _places(zone, rrset, _read_checked_records(call))
-    kept = [record for place, record in enumerate(rrset.records) if place not in places]
-    if kept:
+    places = _places(zone, rrset, _checked_records(fields))
+    if kept := [record for place, record in enumerate(rrset.records) if place not in places]:
         _set_values(call, zone, rrset, kept)
     else:
         _remove(call, zone, rrset)
-    return await _published(call, "remove_rrset_records", zone)
 
 
-@operation("POST", f"{_RRSET}/actions/update_records")
-async def _update_records(call: Call) -> Reply:
+@_rrset_action("update_records", status=200)
+def _update_records(call: Call, zone: Zone, rrset: RrSet, fields: Fields) -> None:
     """Change the comments of records by their values."""
-    zone, rrset = _find_changeable(call)
-    wanted = _read_checked_records(call, commented=True)
-    comments = {
-        place: record.comment for place, record in zip(_places(zone, rrset, wanted), wanted, strict=True)
-    }
+    wanted = _checked_records(fields, commented=True)
+    places = _places(zone, rrset, wanted)
+    comments = {place: record.comment for place, record in zip(places, wanted, strict=True)}
     rrset.records = [
         Value(record.value, comments.get(place, record.comment)) for place, record in enumerate(rrset.records)
     ]
     call.cloud.store.put(rrset)
-    return await _published(call, "update_rrset_records", zone, 200)
 
 
 def _places(zone: Zone, rrset: RrSet, wanted: list[Value]) -> list[int]:
