@@ -140,35 +140,22 @@ requests = st.one_of(
 )
 
 
+def new(path: str, **body: Any) -> Request:
+    return ("POST", path, {"name": "first", **body})
+
+
+BALANCER = {"load_balancer_type": "lb11", "location": "fsn1"}
+IN_NETWORK = {"networks": [known("network", 0)]}
 # The existing objects, so that most requests find something.
 PRELUDE: list[Request] = [
-    *(("POST", "/networks", {"name": f"first{index}", **subnets(index)}) for index in range(2)),
-    ("POST", "/placement_groups", {"name": "first", "type": "spread"}),
-    (
-        "POST",
-        "/servers",
-        {
-            "name": "first",
-            **SERVER,
-            "networks": [known("network", 0)],
-            "placement_group": known("placement_group", 0),
-        },
-    ),
-    ("POST", "/firewalls", {"name": "first", "apply_to": [target(0, private=False)]}),
-    (
-        "POST",
-        "/load_balancers",
-        {
-            "name": "first",
-            "load_balancer_type": "lb11",
-            "location": "fsn1",
-            "network": known("network", 0),
-            "targets": [target(0, private=True)],
-        },
-    ),
-    ("POST", "/zones", {"name": "example.com", "mode": "primary"}),
-    ("POST", "/volumes", {"name": "first", "size": 10, "server": known("server", 0)}),
-    ("POST", "/floating_ips", {"type": "ipv4", "server": known("server", 0)}),
+    *(new("/networks", name=f"first{index}", **subnets(index)) for index in range(2)),
+    new("/placement_groups", type="spread"),
+    new("/servers", **SERVER, **IN_NETWORK, placement_group=known("placement_group", 0)),
+    new("/firewalls", apply_to=[target(0, private=False)]),
+    new("/load_balancers", **BALANCER, network=known("network", 0), targets=[target(0, private=True)]),
+    new("/zones", name="example.com", mode="primary"),
+    new("/volumes", size=10, server=known("server", 0)),
+    new("/floating_ips", type="ipv4", server=known("server", 0)),
 ]
 
 
@@ -290,10 +277,7 @@ def test_invariants_hold_after_any_requests(script, failures):
 
 
 LISTS = ("servers", "networks", "load_balancers", "firewalls", "volumes", "floating_ips", "primary_ips")
-OTHERS: list[Request] = [
-    ("POST", "/servers", {"name": name, **SERVER, "networks": [known("network", 0)]})
-    for name in ("second", "third")
-]
+OTHERS = [new("/servers", name=name, **SERVER, **IN_NETWORK) for name in ("second", "third")]
 concerned = st.one_of(
     delete("server", "network"),
     act("load_balancer", "add_target remove_target", targets),
