@@ -118,7 +118,11 @@ DRAINED = (
     [
         (NODE, [["lb"], ["lb"]], None),
         (NOT_READY, [], None),
-        (NODE, [["lb"], CloudError("there", "is down")], "the cloud API at there is down; it is drained now"),
+        (
+            NODE,
+            [["lb"], CloudError("there", "is down")],
+            "the cloud API at there is down. The drain continues",
+        ),
         (NODE, [["lb"]] * 9, "lb still send to w-1"),
     ],
 )
@@ -211,7 +215,7 @@ async def test_what_is_left_is_told_and_the_node_serves_on(cluster):
         await run(NODE, stuck=True, pods=[pod("web-1", labels={"app": "web"})])
     assert told() == [*CORDONED, DRAINED, f"label node w-1 {EXCLUDED}-"]
     assert caught.value.blockers == (
-        "default/web-1: the budget web allows no disruption: 2 healthy, 2 wanted",
+        "default/web-1: the PodDisruptionBudget web allows no disruption: 2 healthy, 2 required",
     )
     assert "kubectl uncordon w-1" in str(caught.value)
 
@@ -219,7 +223,7 @@ async def test_what_is_left_is_told_and_the_node_serves_on(cluster):
 def test_who_has_no_controller_blocks_before_anybody_is_evicted():
     pods = [pod("web-1", labels={"app": "web"}), pod("bare", owner="")]
     assert blockers(pods, [budget(WEB)]) == [
-        "default/bare: no controller recreates it; delete it if you don't need it"
+        "default/bare: no controller recreates this Pod. Delete it if you don't need it"
     ]
 
 
@@ -247,16 +251,16 @@ def test_what_goes_with_the_server_blocks_nothing():
 @pytest.mark.parametrize(
     ("item", "selector", "says"),
     [
-        (pod("x", labels={"app": "web"}), WEB, "the budget web allows no disruption"),
-        (pod("x", labels={"app": "web"}, ending=True), WEB, "it has not ended yet"),
-        (pod("x", labels={"app": "db"}), WEB, "it was not evicted in time"),
-        (pod("x", labels={"app": "web"}, namespace="other"), WEB, "it was not evicted in time"),
-        (pod("x"), {}, "the budget web"),
-        (pod("x"), None, "it was not evicted in time"),
-        (pod("x", labels={"a": "1"}), by_a("Exists"), "the budget"),
-        (pod("x"), by_a("DoesNotExist"), "the budget"),
-        (pod("x", labels={"a": "1"}), by_a("NotIn", values=["1"]), "it was not"),
-        (pod("x", labels={"a": "1"}), by_a("In", values=["1"]), "the budget"),
+        (pod("x", labels={"app": "web"}), WEB, "the PodDisruptionBudget web allows no disruption"),
+        (pod("x", labels={"app": "web"}, ending=True), WEB, "the Pod has not ended yet"),
+        (pod("x", labels={"app": "db"}), WEB, "the Pod was not evicted in time"),
+        (pod("x", labels={"app": "web"}, namespace="other"), WEB, "the Pod was not evicted in time"),
+        (pod("x"), {}, "the PodDisruptionBudget web"),
+        (pod("x"), None, "the Pod was not evicted in time"),
+        (pod("x", labels={"a": "1"}), by_a("Exists"), "the PodDisruptionBudget"),
+        (pod("x"), by_a("DoesNotExist"), "the PodDisruptionBudget"),
+        (pod("x", labels={"a": "1"}), by_a("NotIn", values=["1"]), "the Pod was not"),
+        (pod("x", labels={"a": "1"}), by_a("In", values=["1"]), "the PodDisruptionBudget"),
     ],
 )
 def test_what_keeps_a_pod(item, selector, says):

@@ -63,8 +63,8 @@ def rules(
     """The site's table, for nft; replaces an existing one.
 
     Source addresses outside of ``public_range`` are rejected. ``switched_on`` are the interfaces to the
-    Internet that did not forward before, to be restored later. From there only responses to any clone's machines are
-    forwarded, and traffic that another program redirects, as Docker does for published ports.
+    Internet that did not forward before, to be restored later. From there only responses to any clone's
+    machines are forwarded, and traffic that another program redirects, as Docker does for published ports.
     """
     table, link = names.table, names.host_link
     return f"""table inet {table}
