@@ -179,6 +179,34 @@ async def test_many_healthy_targets_share_a_line(visit: Open, cloud: Emulator):
     await expect(page.locator("#picture path.bad")).to_have_count(10)
 
 
+async def test_powering_a_server_off_and_on_shows_and_hides_a_problem(visit: Open):
+    page = await visit()
+    await page.get_by_role("button", name="Power off worker-10").click()
+    await expect(page.locator("#problems")).to_contain_text("worker-10 is off")
+    await expect(row(page, "servers", "worker-10")).to_contain_text("✗\u00a0off")
+    assert (await page.title()).startswith("(1)")
+    said = await page.locator("#curl").inner_text()
+    assert "/actions/poweroff" in said
+    assert "$HCLOUD_TOKEN" in said
+    assert TOKEN not in said
+    await page.get_by_role("button", name="Power on worker-10").click()
+    await expect(page.locator("#problems")).to_have_text("✓ none")
+
+
+async def test_a_fault_rule_is_added_applied_and_removed(visit: Open, cloud: Emulator):
+    page = await visit()
+    await page.get_by_label("Path").fill("/ssh_keys")
+    await page.get_by_label("Effect").select_option(label="423 locked")
+    await page.get_by_label("Times").fill("2")
+    await page.get_by_role("button", name="Add").click()
+    await expect(page.locator("#faults")).to_contain_text("* /ssh_keys")
+    await cloud.expect("locked", "GET", "/ssh_keys")
+    await expect(page.locator("#problems")).to_contain_text("applied to 1 of 1")
+    await page.get_by_role("button", name="Remove fault rule 1").click()
+    await expect(page.locator("#faults")).to_contain_text("no fault rules")
+    await cloud.ok("GET", "/ssh_keys")
+
+
 async def test_errors_are_shown(visit: Open):
     page = await visit()
     await page.get_by_label("Path").fill("*")
@@ -217,12 +245,12 @@ async def test_every_curl_command_does_the_same_as_its_control(visit: Open, clou
     await type_the_line_of(button(name="Power on worker-10"))
     await expect(row(page, "servers", "worker-10")).to_contain_text("running")
     await page.get_by_label("Path").fill("/servers/{id}")
-    await page.get_by_label("Effect").select_option(label="5 s late")
+    await page.get_by_label("Effect").select_option(label="response delayed by 5 s")
     await type_the_line_of(button(name="Add"))
     (added,) = await cloud.get("/_sandbox/faults")
     assert (added["path"], added["latency"]) == ("/servers/{id}", 5)
     await type_the_line_of(button(name="Remove fault rule 1"))
-    await expect(page.locator("#faults")).to_contain_text("none: the cloud does what it should")
+    await expect(page.locator("#faults")).to_contain_text("no fault rules")
     speed = page.get_by_label("Action speed")
     await speed.focus()  # so that the page leaves it at what is chosen
     await speed.select_option("slow")
@@ -268,7 +296,7 @@ async def test_requests_can_be_filtered_opened_and_paused(visit: Open, cloud: Em
     )  # what is shown has been asked for again
     await expect(page.locator("#faults")).to_contain_text("/never")
     await expect(entries).to_have_count(1)
-    await expect(entries).to_contain_text("correlation id")
+    await expect(entries).to_contain_text("correlation ID")
     await page.get_by_label("Pause").uncheck()
     await expect(entries).to_have_count(2)
     await expect(entries.nth(1).locator("details")).to_have_attribute("open", "")
@@ -294,7 +322,7 @@ async def test_names_are_escaped(visit: Open, cloud: Emulator):
 
 async def test_an_invalid_token_shows_where_to_get_one(visit: Open):
     page = await visit(token="wrong")
-    await expect(page.locator("#stale")).to_contain_text("open the address that './dev status'")
+    await expect(page.locator("#stale")).to_contain_text("Open the address that './dev status'")
     for part in ("#main", "#speed", "#fault"):
         await expect(page.locator(part)).to_be_hidden()
 

@@ -83,7 +83,7 @@ QUOTA = {"project": "p", "limit": 3600, "remaining": 359}
                 "networks": [{"id": 7, "name": "net", "routes": ROUTES}],
                 "servers": [server(1, network=7, ip="10.0.0.2")],
             },
-            "route: 10.1.0.0/24 of net leads to 10.0.0.3, which no server has",
+            "route: 10.1.0.0/24 in net uses the gateway 10.0.0.3, but no server has this address",
         ),
         ({"now": 1599.0, "actions": [FAILED]}, "action: add_route on network 7 failed: locked"),
         ({"now": 1600.0, "actions": [FAILED]}, ""),

@@ -39,7 +39,7 @@ def test_values_of_rules(fields):
 @pytest.mark.parametrize("words", [[], ["x"], ["1", "-2"], ["٣"]])
 def test_rules_are_removed_by_number(words):
     assert numbers(["1", "22", "01"]) == [1, 22]
-    with pytest.raises(SandboxError, match=r"'\./dev faults' lists them"):
+    with pytest.raises(SandboxError, match=r"'\./dev faults' lists the rules"):
         numbers(words)
 
 
@@ -50,10 +50,10 @@ def test_the_table_of_rules():
     faults.add({"command": "attach_*", "message": "no"})
     faults.for_request("GET", "/servers", "/servers")
     assert listing(faults.listing()).splitlines() == [
-        "ID  REQUESTS         WHAT HAPPENS          STRUCK",
+        "ID  REQUESTS         EFFECT                APPLIED TO",
         "1   * /servers       times 2, code locked  1 of 1",
         "2   * /networks      latency 1.5           0 of 0",
-        "3   action attach_*  an error              0 of 0",
+        "3   action attach_*  error                 0 of 0",
     ]
     assert listing([]) == "no fault rules"
 

@@ -82,8 +82,8 @@ def _routes(shown: Shown) -> Iterator[str]:
     for network in shown["networks"]:
         for route in network["routes"]:
             if (network["id"], route["gateway"]) not in held:
-                way = f"{route['destination']} of {network['name']} leads to {route['gateway']}"
-                yield f"{way}, which no server has"
+                name = f"{route['destination']} in {network['name']}"
+                yield f"{name} uses the gateway {route['gateway']}, but no server has this address"
 
 
 def _certificates(certificates: Sequence[Shown]) -> Iterator[str]:

@@ -25,9 +25,9 @@ from sandbox.site import Clone
 HELP = "compare a cluster with a CCM and a cluster without a CCM (one minute)"
 WITHOUT_ADDRESSES = True
 WHAT_RAN = (
-    "These were two real control planes on loopback with hollow nodes, in one project of the emulated cloud. "
-    "They are deleted. Hollow nodes run no containers, so no server answers at the address. On machines, "
-    "one does ('./dev up')."
+    "Both clusters had a real control plane on loopback and simulated nodes, and are deleted now. Simulated "
+    "nodes run no containers, so the load balancer's address didn't respond. On machines it does: run "
+    "'./dev up'."
 )
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def run(clone: Clone, _arguments: argparse.Namespace) -> int:
 def table(found: list[Row]) -> Table:
     """The rows for a terminal."""
     shown = Table(
-        box=ROUNDED, show_lines=True, title="The same Service and Pod in both", title_justify="left"
+        box=ROUNDED, show_lines=True, title="The same Service and Pod in two clusters", title_justify="left"
     )
     shown.add_column("", style="bold")
     shown.add_column("without a CCM", style="yellow", overflow="fold")

@@ -13,7 +13,7 @@ from sandbox.overview import aligned
 from sandbox.site import Site
 
 HELP = "list, add and remove fault rules of the emulated cloud"
-_HEADER = ("ID", "REQUESTS", "WHAT HAPPENS", "STRUCK")
+_HEADER = ("ID", "REQUESTS", "EFFECT", "APPLIED TO")
 _NOT_SHOWN = frozenset({"id", "method", "path", "command", "seen", "hits", "message", "seed"})
 
 
@@ -88,12 +88,12 @@ def _value(text: str) -> Any:
 
 
 def numbers(words: Sequence[str]) -> list[int]:
-    """Ids of rules, each once."""
+    """IDs of rules, each once."""
     wrong = [word for word in words if not (word.isascii() and word.isdigit())]
     if wrong or not words:
-        what = f"{wrong[0]!r} isn't an ID:" if wrong else "which rule?"
+        what = f"{wrong[0]!r} isn't an ID" if wrong else "an ID is missing"
         raise SandboxError(
-            f"{what} './dev faults' lists them with their ids; './dev faults clear' removes all"
+            f"{what}; './dev faults' lists the rules with their IDs; './dev faults clear' removes all"
         )
     return list(dict.fromkeys(map(int, words)))
 
@@ -112,4 +112,4 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
         for name, value in one.items()
         if name not in _NOT_SHOWN and value and (name, value) != ("probability", 1.0)
     ]
-    return str(one["id"]), what, ", ".join(effects) or "an error", f"{one['hits']} of {one['seen']}"
+    return str(one["id"]), what, ", ".join(effects) or "error", f"{one['hits']} of {one['seen']}"

@@ -90,18 +90,18 @@ async def compare(built: Toolchain, root: Path, folder: Path, say: Say) -> tuple
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(_cloud())
         cloud = Api(address)
-        say("two control planes")
+        say("starting two control planes")
         clusters = await _together(
             _start(stack, built, folder / name, cloud, name) for name in (WITHOUT, WITH)
         )
         without, with_ccm = clusters
-        say("the same Pod and Service in both")
+        say("creating the same Pod and Service in both clusters")
         await _together(_apply(one) for one in clusters)
         await stack.enter_async_context(_ccm(root, folder, address, with_ccm.kubeconfig))
         say("waiting for the CCM")
         await _together([_until_refused(without), _until_done(cloud, with_ccm)])
         seen = [await _look(cloud, one) for one in clusters]
-        say("deleting a server of each")
+        say("deleting a server of each cluster")
         after = await _together(_lose(cloud, one) for one in clusters)
         return seen[0](after[0]), seen[1](after[1])
 
@@ -242,8 +242,8 @@ async def _lose(cloud: Api, cluster: Cluster) -> str:
 
     await _until(f"node {cluster.lost} is NotReady or deleted", over)
     if await cluster.get(path) is None:
-        return f"its Node is deleted after {time.monotonic() - started:.0f} s"
-    return "its Node is NotReady until you delete it"
+        return f"the Node is deleted after {time.monotonic() - started:.0f} s"
+    return "the Node stays NotReady until you delete it"
 
 
 async def _until(what: str, true: Callable[[], Any]) -> None:
@@ -251,5 +251,5 @@ async def _until(what: str, true: Callable[[], Any]) -> None:
     end = time.monotonic() + SECONDS
     while not await true():
         if time.monotonic() > end:
-            raise SandboxError(f"not within {SECONDS:g} s: {what}")
+            raise SandboxError(f"timeout after {SECONDS:g} s, waiting for this: {what}")
         await asyncio.sleep(_POLL_SECONDS)

@@ -70,13 +70,13 @@ def _routes(seen: Seen) -> str:
 
 
 _LOOKS = {
-    "a Node: its taint": _taint,
-    "provider ID": lambda seen: seen.node["spec"].get("providerID", ""),
-    "addresses": _addresses,
-    "region, zone, type": _labels,
-    "a Pod": _pod,
-    "a Service": _service,
+    "Node taint": _taint,
+    "Node provider ID": lambda seen: seen.node["spec"].get("providerID", ""),
+    "Node addresses": _addresses,
+    "region, zone,\ninstance type": _labels,
+    "Pod": _pod,
+    "Service": _service,
     "load balancers": lambda seen: ", ".join(seen.load_balancers),
-    "routes": _routes,
-    "a server deleted": lambda seen: seen.after,
+    "routes of the network": _routes,
+    "after a server\nis deleted": lambda seen: seen.after,
 }

@@ -8,7 +8,7 @@ if (given) {
 }
 const SECONDS = 4;
 const NO_TOKEN =
-  "This page needs the cloud's token: open the address that './dev status' or 'sandbox serve' prints.";
+  "This page requires the API token. Open the address that './dev status' or 'sandbox serve' prints.";
 
 /**
  * Call the sandbox.
@@ -25,10 +25,10 @@ export async function send({ method, path, body }) {
     });
     said = await answer.json();
   } catch {
-    throw new Error("no answer from the sandbox");
+    throw new Error("the sandbox doesn't respond");
   }
   if (answer.status === 401) throw new Error(NO_TOKEN);
-  if (!answer.ok) throw new Error(said.error?.message ?? `the sandbox answers ${answer.status}`);
+  if (!answer.ok) throw new Error(said.error?.message ?? `the sandbox responded with status ${answer.status}`);
   return said;
 }
 

@@ -12,20 +12,20 @@ let latest = null;
 
 const MOST_TARGETS = 8;  // of one load balancer that are well and shown each
 
-/** What goes wrong with requests that match a fault rule, as it is chosen and as the rule has it. */
+/** Effects of a fault rule: the label in the form, and the fields of the rule. */
 const EFFECTS = [
   ["429 rate_limit_exceeded", { code: "rate_limit_exceeded" }],
   ["423 locked", { code: "locked" }],
   ["409 conflict", { code: "conflict" }],
   ["412 resource_unavailable", { code: "resource_unavailable" }],
   ["500 server error", { status: 500, code: "server_error" }],
-  ["502 page of a proxy", { status: 502, raw: true }],
-  ["5 s late", { latency: 5 }],
-  ["done, but the answer is lost", { drop: "after" }],
-  ["lost before it is done", { drop: "before" }],
-  ["half of a listing is missing", { truncated_page: true }],
-  ["a listing is empty", { empty_listing: true }],
-  ["old answers", { stale: true }],
+  ["502 HTML page of a proxy", { status: 502, raw: true }],
+  ["response delayed by 5 s", { latency: 5 }],
+  ["response lost after the change", { drop: "after" }],
+  ["request lost before the change", { drop: "before" }],
+  ["list without half of its entries", { truncated_page: true }],
+  ["empty list", { empty_listing: true }],
+  ["repeated old responses", { stale: true }],
 ];
 
 const CALLS = {
@@ -83,7 +83,7 @@ function showThings(o) {
     lines([...b.targets.filter(t => t.targets).flatMap(t => [`<i>${text(t.label_selector.selector)}</i>`, ...targets(t.targets)]),
       ...targets(b.targets.filter(t => !t.targets))]) || mark("none", "off"),
   ] })), "no load balancers");
-  show("servers", ["name", "=status", "addresses", "=do"], o.servers.map(s => ({ key: s.id, cells: [
+  show("servers", ["name", "=status", "addresses", "=actions"], o.servers.map(s => ({ key: s.id, cells: [
     `<b>${text(s.name)}</b><br><span class="dim">${s.id}, ${text(s.type)}, ${text(s.location)}</span>`,
     mark(s.status) + (s.locked ? "<br>locked" : ""),
     lines([...[s.ipv4, s.ipv6].filter(Boolean).map(code), ...s.private.map(p => `${code(p.ip)} ` +
@@ -95,9 +95,9 @@ function showThings(o) {
     `<b>${text(n.name)}</b><br>${code(n.ip_range)} <span class="dim">${n.id}</span>`,
     lines(n.subnets.map(s => `${code(s.ip_range)} <span class="dim">${text(s.network_zone)}</span>`)) || "none",
     lines(n.routes.map(r => `${code(`${r.destination} → ${r.gateway}`)} ` +
-      (holder[`${n.id}/${r.gateway}`] ? text(holder[`${n.id}/${r.gateway}`]) : mark("nobody there", "error")))) || "none",
+      (holder[`${n.id}/${r.gateway}`] ? text(holder[`${n.id}/${r.gateway}`]) : mark("no server has this address", "error")))) || "none",
   ] })), "no networks");
-  show("certificates", ["name", "names", "until", "=status"], o.certificates.map(c => ({ key: c.id, cells: [
+  show("certificates", ["name", "domains", "valid until", "=status"], o.certificates.map(c => ({ key: c.id, cells: [
     `<b>${text(c.name)}</b><br><span class="dim">${c.id}, ${text(c.type)}</span>`,
     lines(c.domain_names.map(code)), text((c.not_valid_after ?? "").slice(0, 10)),
     mark(c.status?.issuance ?? "uploaded", c.status?.issuance ?? "ok"),
@@ -115,7 +115,7 @@ function showThings(o) {
     `<b>${text(f.name)}</b><br><span class="dim">${f.id}, ${text(f.home_location.name)}</span>`,
     code(f.ip), f.server ? text(names[f.server] ?? f.server) : "none",
   ] })), "no floating IPs");
-  show("images", ["description", "=size", "made from", "=status"], o.images.map(i => ({ key: i.id, cells: [
+  show("images", ["description", "=size", "created from", "=status"], o.images.map(i => ({ key: i.id, cells: [
     `<b>${text(i.description)}</b><br><span class="dim">${i.id}, ${text(i.type)}</span>`,
     i.image_size === null ? "" : `${i.image_size} GB`, text(i.created_from.name),
     mark(i.status, i.status === "available" ? "ok" : "starting"),
@@ -123,11 +123,11 @@ function showThings(o) {
 }
 
 function showTraffic(o) {
-  show("faults", ["=id", "requests", "what happens", "=struck", "=do"], o.faults.map(f => ({ key: f.id, cells: [
+  show("faults", ["=ID", "requests", "effect", "=applied to", "=actions"], o.faults.map(f => ({ key: f.id, cells: [
     f.id, code(f.command ? `action ${f.command}` : `${f.method} ${f.path}`), text(effectOf(f)),
     `${f.hits} of ${f.seen}`, button("unfault", f.id, "Remove", `fault rule ${f.id}`),
-  ] })), "none: the cloud does what it should");
-  show("actions", ["=started", "command", "on", "status"], o.actions.map(a => ({ key: a.id, cells: [
+  ] })), "no fault rules");
+  show("actions", ["=started", "command", "resources", "status"], o.actions.map(a => ({ key: a.id, cells: [
     clock(a.started), text(a.command), a.resources.map(r => `${text(r.type)} ${r.id}`).join(", "),
     mark(a.status === "running" ? `${a.progress} %` : a.status, a.status === "running" ? "starting" : a.status) +
       (a.error ? ` ${text(a.error.message)}` : ""),
@@ -144,14 +144,14 @@ function showRequests(requests) {
   const wanted = element("filter").value.trim().toLowerCase();
   const fits = r => !wanted || [r.operation, r.path, r.query, r.status, r.code, r.user_agent, r.project]
     .some(value => String(value).toLowerCase().includes(wanted));
-  show("requests", ["=at", "=answer", "request", "=ms", "client"], requests.filter(fits).map(r => ({
+  show("requests", ["=time", "=response", "request", "=ms", "client"], requests.filter(fits).map(r => ({
     key: r.correlation_id, cells: [
-      clock(r.at * 1000), mark(r.status ? `${r.status} ${r.code}` : "cut", r.status && r.status < 400 ? "ok" : "error"),
+      clock(r.at * 1000), mark(r.status ? `${r.status} ${r.code}` : "no response", r.status && r.status < 400 ? "ok" : "error"),
       `<details><summary>${text(r.method)} ${code(r.path)}</summary><dl>${[["operation", r.operation], ["query", r.query],
-        ["project", r.project], ["client", r.user_agent], ["correlation id", r.correlation_id]]
+        ["project", r.project], ["client", r.user_agent], ["correlation ID", r.correlation_id]]
         .map(([name, value]) => `<dt>${name}</dt><dd>${code(value || "—")}</dd>`).join("")}</dl></details>`,
       (r.seconds * 1000).toFixed(1), `<span class="dim">${text(r.user_agent.split(" ")[0])}</span>`,
-    ] })), wanted ? "no request fits the filter" : "no requests yet");
+    ] })), wanted ? "no request matches the filter" : "no requests yet");
 }
 
 /** What a rule does, in words: the fields that it sets. */
@@ -159,7 +159,7 @@ function effectOf(rule) {
   const quiet = new Set(["id", "method", "path", "command", "seen", "hits", "message", "seed"]);
   const said = Object.entries(rule).filter(([name, value]) => !quiet.has(name) && value &&
     !(name === "probability" && value === 1)).map(([name, value]) => value === true ? name : `${name} ${value}`);
-  return said.join(", ") || "an error";
+  return said.join(", ") || "error";
 }
 
 function render() {

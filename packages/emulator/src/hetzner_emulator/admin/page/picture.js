@@ -28,7 +28,7 @@ const worst = statuses =>
 export function picture(o, width) {
   const places = [...o.networks, null];
   const drawn = places.map(network => draw(o, network, Math.max(360, Math.min(width, 1100)))).filter(Boolean);
-  return drawn.join("") || '<p class="dim">nothing to draw yet</p>';
+  return drawn.join("") || '<p class="dim">no networks or servers yet</p>';
 }
 
 function draw(o, network, width) {
@@ -56,8 +56,8 @@ function draw(o, network, width) {
   }));
   const boxes = (items, stacked, x, describe) => items.map((item, i) =>
     boxOf(x, top + stacked.places[i], box, stacked.heights[i], describe(item, network, box)));
-  const name = network ? `${network.name}  ${network.ip_range}` : "in no network";
-  const summary = `${name}: ${balancers.length} load balancers, ${servers.length} servers; the tables below say the same`;
+  const name = network ? `${network.name}  ${network.ip_range}` : "Not in a network";
+  const summary = `${name}: ${balancers.length} load balancers, ${servers.length} servers; the tables below list the same objects`;
   return `<svg role="img" aria-label="${text(summary)}" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">
     <rect class="net" x="1" y="10" width="${width - 2}" height="${height - 12}" rx="8"/>
     <text x="14" y="28">${text(fit(name, width - 28, 7))}</text>${notes.map((said, i) =>
