@@ -115,7 +115,7 @@ def test_a_cluster_of_this_name_that_is_another_stacks_is_told_and_is_not_this_o
     server(make, network, "worker-1", labels={"stack": "staging"})
     checked = check()
     (warning,) = checked.warnings
-    assert "clusterName: 'ccm-from-scratch' is also the name of a cluster of the stack 'staging'" in warning
+    assert "clusterName: 'ccm-from-scratch' is also the name of the cluster of stack 'staging'" in warning
     assert "pulumi config set clusterName NAME" in warning
     assert checked.existing == {"control"}
     assert check(clusterName="mine").warnings == ()
@@ -235,7 +235,9 @@ def test_a_type_that_hetzner_gives_no_server_in_place_is_refused(check, make, ne
     make("/servers", name=f"ccm-from-scratch-{role}", labels=LABELS, **body)
     wanted = PRIVATE if role == "nat" else {}
     said = problems(check, **wanted, **{key: "cpx22"})[key]
-    assert said.startswith(f"{role} is a cpx32 and keeps its disk: that has 160 GB and can't shrink to 80")
+    assert said.startswith(
+        f"{role} is a cpx32 and keeps its disk: the disk has 160 GB and can't shrink to 80"
+    )
     assert "another processor architecture" in problems(check, **wanted, **{key: "cax21"})[key]
     assert ("controlCount" in said) is (role == "control")
     for fits in ("cpx32", "cx53"):
@@ -259,7 +261,7 @@ def test_a_server_that_loses_its_public_address_or_its_group_needs_room(check, c
     assert "db would be replaced because of another placement group; " in said["workerServerType"]
     private = {"publicIpv4": False, "placementGroup": False}
     said = problems(check, **asked(**private), natServerType="cx33")
-    assert "for other public addresses and another placement group; " in said["workerServerType"]
+    assert "because of other public addresses and another placement group; " in said["workerServerType"]
 
 
 def test_a_cluster_name_that_is_none_hides_nothing_else(check):
@@ -315,7 +317,7 @@ def test_all_that_keeps_a_network_from_being_imported_is_named(check, make, netw
     assert said["networkCidr"] == f"use 10.0.0.0/8, the range of the network {network}"
     assert said["networkZone"] == "use eu-central, the zone of the subnet 10.0.0.0/24"
     said = problems(check, importNetwork=str(network), subnetCidr="10.0.9.0/24")
-    assert "it has: 10.0.0.0/24" in said["subnetCidr"]
+    assert "Use one of its subnets (10.0.0.0/24)" in said["subnetCidr"]
     assert f"hcloud network add-subnet {network} --type cloud" in said["subnetCidr"]
     assert "no such network" in problems(check, importNetwork="424242")["importNetwork"]
     assert "the ID of a Hetzner network" in problems(check, importNetwork="mine")["importNetwork"]
@@ -332,7 +334,7 @@ def test_a_range_of_pods_in_which_somebody_has_something_is_refused(check, make,
     make(f"/networks/{network}/actions/add_route", destination="10.244.0.0/24", gateway="10.0.0.2")
     make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
     said = problems(check, **imported)["clusterCidr"]
-    assert f"in the network {network} it overlaps a route to 10.244.0.0/24 by 10.0.0.2; give" in said
+    assert "overlaps a route to 10.244.0.0/24 by 10.0.0.2" in said
     assert "0.0.0.0/0" not in said
     assert check(**imported, clusterCidr="10.128.0.0/16")
     subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.244.128.0/20"}
@@ -394,7 +396,7 @@ def test_a_network_with_somebody_elses_default_route_is_refused(check, make, net
     make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
     assert check(importNetwork=str(network)).settings.import_network
     said = problems(check, **PRIVATE, importNetwork=str(network))["importNetwork"]
-    assert "a route 0.0.0.0/0 by 10.0.0.77 already" in said
+    assert "already has a route 0.0.0.0/0 by 10.0.0.77" in said
     # once the NAT server is there it is that one's
     server(make, network, "nat")
     assert check(**PRIVATE, importNetwork=str(network)).settings.import_network
@@ -409,7 +411,7 @@ def test_a_gateway_of_ones_own_needs_a_route_to_it(check, make, network, tmp_pat
     make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
     assert "NAT" not in check(**wanted).cost["monthlyByPool"]
     server(make, network, "nat")
-    assert "has the route" in problems(check, **wanted)["gateway"]
+    assert "has the default route" in problems(check, **wanted)["gateway"]
 
 
 def test_a_change_that_has_no_room_for_old_and_new_servers_is_refused(check, make, network):
