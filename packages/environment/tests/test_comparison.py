@@ -17,53 +17,6 @@ from sandbox.exit_codes import exit_code
 from sandbox.kubernetes.toolchain import Toolchain
 
 ROOT = Path(__file__).resolve().parents[3]
-TAINT = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"}
-LABELS = {
-    "topology.kubernetes.io/region": "eu-central",
-    "topology.kubernetes.io/zone": "fsn1",
-    "node.kubernetes.io/instance-type": "cpx22",
-}
-WITHOUT = Seen(
-    node={
-        "metadata": {"labels": {"kubernetes.io/os": "linux"}},
-        "spec": {"taints": [TAINT]},
-        "status": {"addresses": [{"type": "Hostname", "address": "without-1"}]},
-    },
-    pod={
-        "spec": {},
-        "status": {"conditions": [{"type": "PodScheduled", "message": "0/2 nodes are available. x"}]},
-    },
-    service={"status": {"loadBalancer": {}}},
-    load_balancers=[],
-    routes=[],
-    after="the Node stays",
-)
-WITH = Seen(
-    node={
-        "metadata": {"labels": LABELS},
-        "spec": {"providerID": "ccm-from-scratch://4000001"},
-        "status": {"addresses": [{"type": "ExternalIP", "address": "203.0.113.4"}]},
-    },
-    pod={"spec": {"nodeName": "with-1"}, "status": {}},
-    service={"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.8"}]}}},
-    load_balancers=["203.0.113.8"],
-    routes=[("10.244.0.0/24", "10.0.0.2")],
-    after="the Node is deleted after 5 s",
-)
-
-
-def test_rows_of_a_comparison():
-    found = {what: (left, right) for what, left, right in rows(WITHOUT, WITH)}
-    taint = "node.cloudprovider.kubernetes.io/\nuninitialized:NoSchedule"
-    assert found["Node taint"] == (taint, NOTHING)
-    assert found["Node provider ID"] == (NOTHING, "ccm-from-scratch://4000001")
-    assert found["Node addresses"] == (NOTHING, "ExternalIP 203.0.113.4")
-    assert found["region, zone,\ninstance type"] == (NOTHING, "eu-central, fsn1, cpx22")
-    assert found["Pod"] == ("Pending\n0/2 nodes are available", "scheduled to with-1")
-    assert found["Service"] == ("EXTERNAL-IP\n<pending> forever", "EXTERNAL-IP\n203.0.113.8")
-    assert found["load balancers"] == (NOTHING, "203.0.113.8")
-    assert found["routes of the network"] == (NOTHING, "10.244.0.0/24 via 10.0.0.2")
-    assert found["after a server\nis deleted"] == ("the Node stays", "the Node is deleted after 5 s")
 
 
 def below(folder):
