@@ -30,10 +30,6 @@ class HetznerCloud:
     """Implements :class:`ccm.cloud.Cloud` and :class:`ccm.cloud.ShowsEnvironment`.
 
     What needs the network, like routes, is there after ``start``.
-
-    Args:
-        naming: What the provider is called.
-        attached_networks: Reads the metadata service.
     """
 
     has_cluster_id = True

@@ -23,14 +23,10 @@ class HetznerInstances:
     """Implements :class:`ccm.cloud.Instances`: asks the one or the other for a Node's machine.
 
     Args:
-        servers: The shared cache of servers.
         scheme: What provider IDs of Cloud servers start with.
         options: What Nodes get; asked each time because the network is known only after the start.
-        project: Tells whether the absence of a server means anything.
-        metrics: Where lookups are counted.
         robot: Robot's servers; None = Robot is not enabled, or there are no credentials for it.
         max_age: How old a Cloud server's data may be, whatever a controller would accept; None = as it likes.
-        clock: Monotonic seconds.
     """
 
     def __init__(

@@ -30,7 +30,6 @@ class Project:
         network: The id of a network that must be there; None = there is none.
         mass_deletion_breaker: Doubt that what is ours is gone while nothing of ours is seen.
         replaced: Asked when the network is not there: whether another one of this project has its place now.
-        clock: Monotonic seconds.
     """
 
     def __init__(

@@ -30,12 +30,7 @@ class MachineId:
 
 
 def owns(provider_id: str, scheme: str) -> bool:
-    """Whether a provider ID is ours.
-
-    Args:
-        provider_id: From a Node.
-        scheme: The Cloud API's scheme here, with ``://``.
-    """
+    """Whether a Node's provider ID is ours; ``scheme`` is the Cloud API's, with ``://``."""
     return provider_id.startswith((scheme, ROBOT_SCHEME))
 
 

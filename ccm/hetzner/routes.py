@@ -30,13 +30,9 @@ class HetznerRoutes:
     """Implements :class:`ccm.cloud.Routes`.
 
     Args:
-        servers: The shared cache of servers.
         network: The network's id.
         scheme: What provider IDs of cloud servers start with.
         name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.servers.node_of` says.
-        project: Gets to know whether the network exists.
-        metrics: Where calls and lookups are counted.
-        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -107,6 +103,7 @@ class HetznerRoutes:
     async def _change(self, command: str, route: Route, *, wanted: bool) -> None:
         path = f"/networks/{self._id}/actions/{command}"
         body = {"destination": route.destination, "gateway": route.gateway}
+        changed = NetworkRoute(**body)
         for attempt in range(TRIES):
             try:
                 with self._api.token.hold():
@@ -119,11 +116,11 @@ class HetznerRoutes:
             except (Rejected, CloudUnavailable):
                 # It may be so already, or the change took effect and only its answer was lost.
                 network = await self._read()
-                if (_of_network(route) in network.routes) is not wanted:
+                if (changed in network.routes) is not wanted:
                     raise
                 return
             else:
-                self._remember(_of_network(route), wanted=wanted)
+                self._remember(changed, wanted=wanted)
                 return
 
     def _remember(self, route: NetworkRoute, *, wanted: bool) -> None:
@@ -164,7 +161,3 @@ class HetznerRoutes:
                 node = node_of(server) if self._name_check else ""
                 machines[address] = Machine(name, server.name, address, node)
         return machines, set(network.servers) <= found
-
-
-def _of_network(route: Route) -> NetworkRoute:
-    return NetworkRoute(route.destination, route.gateway)

@@ -74,9 +74,7 @@ class InstanceOptions:
 def describe(
     server: Server, options: InstanceOptions, annotations: Mapping[str, str] | None = None
 ) -> Instance:
-    """Describe a server.
-
-    ``annotations`` are the Node's.
+    """Describe a server; ``annotations`` are the Node's.
 
     Raises:
         CloudUnavailable: One of its addresses is malformed.

@@ -26,15 +26,7 @@ BURST = 30.0  # seconds after which single looks are forgotten: a list would not
 
 
 class Servers:
-    """Servers of Hetzner Cloud.
-
-    Args:
-        cached: The shared cache of servers.
-        project: Tells whether the absence of a server means anything.
-        metrics: Where lookups are counted.
-        robots: The shared cache of Robot's servers; None = Robot is not asked.
-        clock: Monotonic seconds.
-    """
+    """Servers of Hetzner Cloud; without ``robots``, Robot is not asked."""
 
     def __init__(
         self,

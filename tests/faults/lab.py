@@ -39,7 +39,7 @@ UIDS = {"web": "11111111-2222-3333-4444-555555555555", "other": "99999999-8888-7
 _SHORT_PAUSES = {
     "ccm.hetzner.api.client.PAUSE": 0.01,
     "ccm.hetzner.routes.PAUSE": 0.01,
-    "ccm.hetzner.load_balancers.apply.outcome.PAUSES": (0.01, 0.02),
+    "ccm.hetzner.load_balancers.apply.apply_state.PAUSES": (0.01, 0.02),
     "ccm.hetzner.api.budget.RESERVE": dict.fromkeys(Priority, 0.0),
 }
 

@@ -1,19 +1,5 @@
 """The Hetzner Cloud API's errors as errors of a cloud.
 
-::
-
-    ApiError                  what the API said; each is also the error of a cloud on the right
-    ├── NotFound              Rejected
-    ├── Unauthorized          AccessDenied
-    ├── Locked                CloudBusy
-    ├── RateLimited           QuotaExhausted
-    ├── Refused               Rejected
-    ├── RefusedProtected      Protected
-    ├── Unavailable           CloudUnavailable
-    ├── TokenChanged          CloudUnavailable
-    ├── ActionFailed          Rejected
-    └── ActionTimedOut        CloudUnavailable
-
 Codes: https://docs.hetzner.cloud/reference/cloud#errors. Each becomes the class of
 :mod:`ccm.cloud.errors` that says what a controller may conclude; the facts stay in the fields.
 """

@@ -56,8 +56,6 @@ class HetznerApi:
     Args:
         token: Gives the API token as it is now; asked before every request.
         endpoint: Base address, like ``https://api.hetzner.cloud/v1``.
-        metrics: Where requests are counted.
-        budget: Decides which request is sent when.
         debug: Log every request and answer (never the token).
         timeout: Seconds to connect, and between two bytes of the answer.
         jitter: Random number in [0, 1) for the pauses between retries.

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from ccm.cloud import CloudError, Ingress, LoadBalancerResult, NodeView, Notice, Orphan, ServiceView
 from ccm.hetzner.api import Priority
 from ccm.hetzner.load_balancers import hccm_comparison
-from ccm.hetzner.load_balancers.apply import Outcome, RetryBudget, apply_plan
+from ccm.hetzner.load_balancers.apply import ApplyState, RetryBudget, apply_plan
 from ccm.hetzner.load_balancers.cache import LIST_AGE, SharedCache
 from ccm.hetzner.load_balancers.desired import DesiredState, decide
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
-from ccm.hetzner.load_balancers.observed import observe, observe_for_release
+from ccm.hetzner.load_balancers.observed import ObservedState, observe, observe_for_release
 from ccm.hetzner.load_balancers.ownership_labels import orphans_among, used_by
 from ccm.hetzner.load_balancers.plan import plan, plan_release
 from ccm.hetzner.load_balancers.service_annotations import annotations_to_keep
@@ -27,13 +27,7 @@ _REPORTED_BY_PLAN = frozenset({"LoadBalancerTargetsKept", "LoadBalancerNotMoved"
 
 
 class HetznerLoadBalancers:
-    """Implements :class:`ccm.cloud.LoadBalancers`.
-
-    Args:
-        cache: What there is in the project.
-        settings: What the environment says.
-        metrics: Counted here.
-    """
+    """Implements :class:`ccm.cloud.LoadBalancers`."""
 
     annotations_to_keep = staticmethod(annotations_to_keep)
 
@@ -101,21 +95,19 @@ class HetznerLoadBalancers:
         try:
             async with self._locks.hold(service):
                 with self.inventory.api.token.hold():
-                    observed = await observe(spec, nodes, self._cache)
-                    outcome, rounds = Outcome(observed, again=True), 0
-                    retry_budget = RetryBudget(self.inventory.sleep)
+                    state = self._state(await observe(spec, nodes, self._cache))
                     desired = DesiredState("", {})
-                    while outcome.again and rounds < ROUNDS and not retry_budget.exhausted:
-                        desired = decide(spec, outcome.observed)
-                        steps = plan(desired, outcome.observed)
-                        outcome = await apply_plan(steps, outcome, self._cache, retry_budget)
-                        rounds += 1
-                result = self._result(spec, desired, outcome)
-                self.inventory.revalidate(service)
+                    for _ in range(ROUNDS):
+                        desired = decide(spec, state.observed)
+                        await apply_plan(plan(desired, state.observed), state)
+                        if not state.again or state.retry_budget.exhausted:
+                            break
+                result = self._result(spec, desired, state)
+                self.inventory.invalid.discard(service.uid)
                 return result
         except CloudError:
             # Whatever failed: read fresh lists next, in case this was another project.
-            self.inventory.invalidate(service)
+            self.inventory.invalid.add(service.uid)
             self.certificates.invalidate()
             self._cache.catalogue.invalidate()
             raise
@@ -126,20 +118,17 @@ class HetznerLoadBalancers:
         async with self._locks.hold(service):
             # Each step may be the first one after any number of failures, in this process or another.
             with self.inventory.api.token.hold():
-                observed = await observe_for_release(service, self._cache)
-                retry_budget = RetryBudget(self.inventory.sleep)
-                outcome = await apply_plan(
-                    plan_release(observed), Outcome(observed), self._cache, retry_budget
-                )
-            if not outcome.observed.others:
+                state = self._state(await observe_for_release(service, self._cache))
+                await apply_plan(plan_release(state.observed), state)
+            if not state.observed.others:
                 self.inventory.released(service)
-            if outcome.errors:
-                raise outcome.errors[0]
+            if state.errors:
+                raise state.errors[0]
             self.inventory.forget(service)
             self.certificates.forget(service)
             self._kept.pop(service.uid, None)
             self._metrics.forget(service)
-            return LoadBalancerResult((), outcome.steps, (*observed.notices, *outcome.notices))
+            return LoadBalancerResult((), tuple(state.steps), (*state.observed.notices, *state.notices))
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
         """See :meth:`ccm.cloud.LoadBalancers.orphans`."""
@@ -149,14 +138,17 @@ class HetznerLoadBalancers:
         certificates = self.certificates.cached.contents.by_id.values()
         return list(orphans_among(balancers.by_id.values(), certificates, services, self._cache.cluster))
 
-    def _result(self, spec: LoadBalancerSpec, desired: DesiredState, outcome: Outcome) -> LoadBalancerResult:
+    def _state(self, observed: ObservedState) -> ApplyState:
+        return ApplyState(self._cache, RetryBudget(self.inventory.sleep), observed)
+
+    def _result(self, spec: LoadBalancerSpec, desired: DesiredState, state: ApplyState) -> LoadBalancerResult:
         """Report what came of the work for a Service, and count it.
 
         Raises:
             CloudError: Some of it was not done.
         """
-        errors, notices = [*desired.errors, *outcome.errors], [*desired.notices, *outcome.notices]
-        service, balancer = spec.service, outcome.observed.balancer
+        errors, notices = [*desired.errors, *state.errors], [*desired.notices, *state.notices]
+        service, balancer, steps = spec.service, state.observed.balancer, tuple(state.steps)
         self._metrics.keeps_targets(service, keeps=desired.keeps_targets)
         self._kept.pop(service.uid, None)
         if desired.targets:
@@ -169,7 +161,7 @@ class HetznerLoadBalancers:
             raise _incomplete(errors, notices, ingress_of(balancer, spec))
         self.inventory.annotated[service.uid] = spec.annotated
         if balancer is None:
-            return LoadBalancerResult((), outcome.steps, tuple(notices))
+            return LoadBalancerResult((), steps, tuple(notices))
         self._metrics.saw(service, count_targets(balancer, ports))
         notices += complaints(balancer, ports)
         ingress = ingress_of(balancer, spec)
@@ -177,7 +169,7 @@ class HetznerLoadBalancers:
             network = self.inventory.project.network is not None
             why = spec.why_no_address(network=network) or "the load balancer has no address for the status"
             notices.append(Notice("LoadBalancerWithoutAddress", why))
-        return LoadBalancerResult(ingress, outcome.steps, tuple(notices))
+        return LoadBalancerResult(ingress, steps, tuple(notices))
 
     def _read(self, service: ServiceView) -> LoadBalancerSpec:
         return read(service, self._settings, network=self.inventory.project.network is not None)

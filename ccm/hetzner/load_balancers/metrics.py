@@ -12,11 +12,7 @@ from ccm.hetzner.official_metrics import OfficialMetrics
 
 
 class LoadBalancerMetrics:
-    """What is counted.
-
-    Args:
-        official: Counts calls of the controllers under the official CCM's names.
-    """
+    """What is counted; ``official`` counts calls of the controllers under the official CCM's names."""
 
     def __init__(self, registry: CollectorRegistry, official: OfficialMetrics) -> None:
         self.official = official

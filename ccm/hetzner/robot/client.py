@@ -63,12 +63,8 @@ class _ErrorAnswer(msgspec.Struct):
 class RobotClient:
     """Requests to Robot.
 
-    Args:
-        endpoint: Base address.
-        user: Web service user.
-        password: Its password.
-        pause: Seconds for which nothing is asked after Robot said that the limit is reached; 0 = a minute.
-        clock: Monotonic seconds.
+    Every method raises :class:`ccm.cloud.CloudError` where the answer isn't known. After Robot says that the
+    limit is reached, nothing is asked for ``pause`` seconds; 0 = a minute.
     """
 
     def __init__(
@@ -95,11 +91,7 @@ class RobotClient:
         return self._user.value
 
     async def servers(self) -> Listing[RobotServer]:
-        """All servers; those that can't be decoded apart.
-
-        Raises:
-            CloudError: Not known.
-        """
+        """All servers; those that can't be decoded apart."""
         try:
             answer = await self._get("/server", list[dict[str, Any]])
         except RobotNotFound:
@@ -123,11 +115,7 @@ class RobotClient:
         return (await self._get(f"/server/{number}", _ServerAnswer)).server
 
     async def is_shut_off(self, number: int) -> bool:
-        """Whether a server is powered off; False where its model doesn't report it.
-
-        Raises:
-            CloudError: Not known.
-        """
+        """Whether a server is powered off; False where its model doesn't report it."""
         return (await self._get(f"/reset/{number}", _ResetAnswer)).reset.operating_status == "shut off"
 
     async def close(self) -> None:

@@ -42,15 +42,13 @@ class _Power:
 
 
 class RobotMachines:
-    """Robot's servers as machines.
+    """Robot's servers as machines. Every method raises ``CloudError`` where the answer isn't known.
 
     Args:
-        client: The web service.
         cache_timeout: Seconds for which the list of servers is believed.
         forward_internal: Keep internal addresses that the kubelet reported.
         mass_deletion_breaker: Don't believe that servers are gone while this user has been shown none of the
             cluster's.
-        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -95,31 +93,19 @@ class RobotMachines:
         return await self.describe(server, node, options, accepted_age=accepted_age)
 
     async def find(self, name: str) -> RobotServer | None:
-        """Find a server by its name; None = the list has none.
-
-        Raises:
-            CloudError: Not known.
-        """
+        """Find a server by its name; None = the list has none."""
         contents = await self.servers.read(self._cache_timeout, Priority.NODES)
         return contents.by_name.get(name)
 
     async def addresses(self) -> Mapping[int, str]:
-        """The servers' public IPv4 addresses, by number.
-
-        Raises:
-            CloudError: Not known.
-        """
+        """The servers' public IPv4 addresses, by number."""
         contents = await self.servers.read(self._cache_timeout, Priority.LOAD_BALANCERS)
         return {item.id: item.server_ip for item in contents.by_id.values() if item.server_ip}
 
     async def describe(
         self, server: RobotServer, node: NodeView, options: InstanceOptions, *, accepted_age: float
     ) -> Instance:
-        """Describe a server; for its power Robot is asked only if the caller wants to know it.
-
-        Raises:
-            CloudError: Not known.
-        """
+        """Describe a server; for its power Robot is asked only if the caller wants to know it."""
         shut_down = node.asks_power and await self._is_shut_off(server.id, accepted_age)
         try:
             return describe_robot(

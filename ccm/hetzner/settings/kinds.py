@@ -66,31 +66,25 @@ def one_of(*words: str, any_case: bool = False) -> Kind:
 
 def seconds_within(lowest: int, highest: int) -> Kind:
     """A duration in the range that the API takes; None if it is 0 or left out."""
-
-    def parse(text: str) -> float | None:
-        value = parse_seconds(text)
-        _check(value, lowest, highest, " seconds")
-        return value or None
-
-    return Kind("duration", parse)
+    return Kind("duration", lambda text: _within(parse_seconds(text), lowest, highest, " seconds"))
 
 
 def number_within(lowest: int, highest: int) -> Kind:
     """A whole number in the range that the API takes; None if it is 0 or left out."""
 
-    def parse(text: str) -> int | None:
+    def parse(text: str) -> float | None:
         if not _WHOLE_NUMBER.fullmatch(text):
             raise ValueError(f"{text!r} is not a whole number")
-        _check(int(text), lowest, highest)
-        return int(text) or None
+        return _within(int(text), lowest, highest)
 
     return Kind("number", parse)
 
 
-def _check(value: float, lowest: int, highest: int, unit: str = "") -> None:
-    allowed = f"{lowest} to {highest}{unit}"
+def _within(value: float, lowest: int, highest: int, unit: str = "") -> float | None:
     if value and not lowest <= value <= highest:
+        allowed = f"{lowest} to {highest}{unit}"
         raise LeftOut(f"{value:g} is not {allowed}; it is ignored, because the API would refuse it")
+    return value or None
 
 
 def _words(text: str) -> frozenset[str]:

@@ -138,7 +138,7 @@ class TestChange:
     async def test_an_lb_that_was_deleted_by_hand_comes_back(self, site: BalancerSite) -> None:
         await site.ensure(view())
         await site.sky.call("DELETE", f"/load_balancers/{(await site.one())['id']}")
-        site.balancers.inventory._invalid.add(UID)
+        site.balancers.inventory.invalid.add(UID)
         await site.ensure(view())
         assert len(await site.all()) == 1
 
@@ -292,8 +292,8 @@ class TestTrouble:
     async def test_an_empty_list_for_a_moment_doubles_nothing(self, site: BalancerSite) -> None:
         await site.ensure(view())
         await site.sky.fault(method="GET", path="/load_balancers", empty_listing=True, times=1)
-        site.balancers.inventory._invalid.add(UID)
-        with pytest.raises(CloudUnavailable, match="exists, but is missing in the list"):
+        site.balancers.inventory.invalid.add(UID)
+        with pytest.raises(CloudUnavailable, match="is missing in the list, but exists"):
             await site.ensure(view())
         await site.sky.heal()
         await site.ensure(view())

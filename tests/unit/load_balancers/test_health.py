@@ -117,7 +117,7 @@ class TestWrongProject:
         await site.ensure(view())
         token = site.cloud.api.token.read
         site.cloud.api.token.read = lambda: OTHER_TOKEN
-        site.balancers.inventory.invalidate(view())
+        site.balancers.inventory.invalid.add(view().uid)
         with pytest.raises(CloudError, match="another project"):
             await site.ensure(view())
         assert "another project" in str(site.cloud.healthy())
@@ -133,7 +133,7 @@ class TestWrongProject:
         site.cloud.project.confirm(0.0)  # the servers are there
         for one in await site.all():
             await site.sky.call("DELETE", f"/load_balancers/{one['id']}")
-        site.balancers.inventory.invalidate(view())
+        site.balancers.inventory.invalid.add(view().uid)
         for _ in range(2):
             with pytest.raises(CloudError, match="all 2 load balancers disappeared"):
                 await site.ensure(view())
@@ -174,7 +174,7 @@ class TestWrongProject:
         for one in await site.all():
             await site.sky.call("DELETE", f"/load_balancers/{one['id']}")
         assert (await site.balancers.delete(view())).steps == ()
-        site.balancers.inventory.invalidate(view("other", uid=OTHER))
+        site.balancers.inventory.invalid.add(view("other", uid=OTHER).uid)
         assert (await site.ensure(view("other", 81, uid=OTHER))).steps
         assert site.cloud.healthy() is None
 

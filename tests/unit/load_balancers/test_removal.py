@@ -79,7 +79,7 @@ class TestLabelsThatSomebodyTookAway:
 
     async def test_a_list_that_lacks_it_for_a_moment_leaves_nothing_behind(self, site: BalancerSite) -> None:
         service = await with_status(site, view())
-        site.balancers.inventory._invalid.add(service.uid)
+        site.balancers.inventory.invalid.add(service.uid)
         await site.sky.fault(method="GET", path="/load_balancers", empty_listing=True, times=2)
         assert (await site.balancers.delete(service)).steps
         assert await site.all() == []

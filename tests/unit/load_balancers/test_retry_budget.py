@@ -15,7 +15,7 @@ from ccm.hetzner.api.actions import ActionWaiter
 from ccm.hetzner.api.api_errors import Locked, TokenChanged, Unavailable
 from ccm.hetzner.api.models import Action
 from ccm.hetzner.load_balancers.apply import RetryBudget
-from ccm.hetzner.load_balancers.apply.outcome import MAX_TOTAL_PAUSE, PAUSES
+from ccm.hetzner.load_balancers.apply.apply_state import MAX_TOTAL_PAUSE, PAUSES
 
 _DOMAINS = "http-managed-certificate-domains"
 CERTIFIED = view(

@@ -166,7 +166,7 @@ async def test_what_is_there_stays_the_services_own(site: BalancerSite, *, netwo
     before = await site.one()
 
     async def work() -> None:
-        site.balancers.inventory.invalidate(service)
+        site.balancers.inventory.invalid.add(service.uid)
         site.balancers.certificates.invalidate()
         await site.ensure(service)
 

@@ -37,7 +37,7 @@ MOST = [f"{number}.example" for number in range(MAX_ITEMS)]
 
 def test_texts_of_so_many_characters() -> None:
     kind = text(5)
-    assert kind == Kind("at most 5 characters", kind.parse, "", OfficialFormat.TEXT)
+    assert kind == Kind("at most 5 characters", kind.read, "", OfficialFormat.TEXT)
     assert [kind.parse(one) for one in ("", "abcde", "abcdef")] == ["", "abcde", None]
     assert text().allowed == "at most 256 characters"
     assert [text().parse("x" * length) for length in (256, 257)] == ["x" * 256, None]
@@ -45,7 +45,7 @@ def test_texts_of_so_many_characters() -> None:
 
 def test_whole_numbers_between_bounds() -> None:
     kind = number(3, 60)
-    assert kind == Kind("a whole number from 3 to 60", kind.parse, None, OfficialFormat.INTEGER)
+    assert kind == Kind("a whole number from 3 to 60", kind.read, None, OfficialFormat.INTEGER)
     found = {one: kind.parse(one) for one in ("2", "3", "060", "61", "-3", "3.0", "", "x", "٣", "²")}
     assert found == dict.fromkeys(found) | {"3": 3, "060": 60}
 
@@ -53,7 +53,7 @@ def test_whole_numbers_between_bounds() -> None:
 def test_seconds_between_bounds() -> None:
     kind = seconds(30, 300)
     allowed = "30 to 300 seconds, as a number or as a duration like 30s"
-    assert kind == Kind(allowed, kind.parse, None, OfficialFormat.DURATION)
+    assert kind == Kind(allowed, kind.read, None, OfficialFormat.DURATION)
     right = {"30": 30, "30s": 30, "30.9s": 30, "0.5m": 30, "5m": 300, "300.9s": 300, "0" * 36 + "30s": 30}
     assert {one: kind.parse(one) for one in right} == right
     wrong = ("29", "29.9s", "301", "301s", "-30", "", "s", "soon", "0" * 37 + "30s", "0" * 100 + "30")
@@ -62,7 +62,7 @@ def test_seconds_between_bounds() -> None:
 
 def test_one_of_several_words() -> None:
     kind = choice("tcp", "http")
-    assert kind == Kind("tcp or http", kind.parse, None, OfficialFormat.WORD)
+    assert kind == Kind("tcp or http", kind.read, None, OfficialFormat.WORD)
     assert [kind.parse(one) for one in ("tcp", "HTTP", "Tcp", "udp", "", "tcp or http")] == [
         *("tcp", "http", "tcp"),
         *(None, None, None),

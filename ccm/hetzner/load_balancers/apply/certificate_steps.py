@@ -15,7 +15,7 @@ from ccm.cloud import CloudError, Notice, ServiceView
 from ccm.hetzner.api import Priority, convert
 from ccm.hetzner.api.api_errors import Refused, Unavailable
 from ccm.hetzner.api.models import Certificate
-from ccm.hetzner.load_balancers.apply.outcome import ApplyState
+from ccm.hetzner.load_balancers.apply.apply_state import ApplyState
 from ccm.hetzner.load_balancers.cache import SharedCache
 from ccm.hetzner.load_balancers.ownership_labels import CLUSTER, NAMESPACE, SERVICE, SERVICE_UID, STAGING
 from ccm.hetzner.load_balancers.plan import DeleteCertificates, RequestCertificate, RetryCertificate

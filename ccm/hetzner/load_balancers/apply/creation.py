@@ -11,7 +11,7 @@ from ccm.cloud import ServiceView
 from ccm.hetzner.api import HetznerApi, Priority, convert
 from ccm.hetzner.api.api_errors import NotFound, Refused, unavailable
 from ccm.hetzner.api.models import Action, LoadBalancer
-from ccm.hetzner.load_balancers.apply.outcome import ApplyState
+from ccm.hetzner.load_balancers.apply.apply_state import ApplyState
 from ccm.hetzner.load_balancers.cache import PATH, SharedCache
 from ccm.hetzner.load_balancers.ownership_labels import SERVICE_UID, is_of_other_cluster
 from ccm.hetzner.load_balancers.plan import Create, Json

@@ -14,14 +14,14 @@ from ccm.cloud import AccessDenied, CloudError, QuotaExhausted
 from ccm.hetzner.api import Priority
 from ccm.hetzner.api.api_errors import ActionTimedOut, ApiError, RefusedProtected, TokenChanged, Unavailable
 from ccm.hetzner.api.models import LoadBalancer
+from ccm.hetzner.load_balancers.apply.apply_state import ApplyState
 from ccm.hetzner.load_balancers.apply.certificate_steps import (
     delete_certificates,
     request_certificate,
     retry_certificate,
 )
 from ccm.hetzner.load_balancers.apply.creation import create, issued
-from ccm.hetzner.load_balancers.apply.outcome import ApplyState, Outcome, RetryBudget
-from ccm.hetzner.load_balancers.cache import PATH, SharedCache
+from ccm.hetzner.load_balancers.cache import PATH
 from ccm.hetzner.load_balancers.ownership_labels import ownership_of
 from ccm.hetzner.load_balancers.plan import (
     Change,
@@ -53,13 +53,11 @@ class Applied:
 
     Attributes:
         balancer: The load balancer as it should be now.
-        steps: What was done.
-        errors: What was not, and why.
+        errors: Steps that were not done, and why.
         reread: Whether the load balancer must be read, because the API decided about a part of it.
     """
 
     balancer: LoadBalancer
-    steps: list[str] = field(default_factory=list[str])
     errors: list[tuple[str, CloudError]] = field(default_factory=list[tuple[str, CloudError]])
     reread: bool = False
 
@@ -83,20 +81,7 @@ async def change(steps: Sequence[Change], state: ApplyState) -> None:
 
 
 async def apply_changes(balancer: LoadBalancer, steps: Sequence[Change], state: ApplyState) -> Applied:
-    """Change a load balancer, and have that known. What went wrong is in the result."""
-    applied = await _send_all(balancer, steps, state)
-    state.cache.inventory.balancers.put(applied.balancer)
-    added = [
-        step.about.identity
-        for step in steps
-        if step.operation == "add_target" and isinstance(step.about, Target)
-    ]
-    state.cache.servers.remember(applied.balancer, added)
-    state.steps += applied.steps
-    return applied
-
-
-async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], state: ApplyState) -> Applied:
+    """Change a load balancer, and note that in the cache. Errors are in the result."""
     applied = Applied(balancer)
     failed: set[Key] = set()
     waiting = deque(steps)
@@ -120,8 +105,15 @@ async def _send_all(balancer: LoadBalancer, steps: Sequence[Change], state: Appl
                 waiting.appendleft(step.otherwise)
             continue
         applied.balancer = step.effect(applied.balancer)
-        applied.steps.append(str(step))
+        state.steps.append(str(step))
         applied.reread = applied.reread or step.unforeseen or not foreseen
+    state.cache.inventory.balancers.put(applied.balancer)
+    added = [
+        step.about.identity
+        for step in steps
+        if step.operation == "add_target" and isinstance(step.about, Target)
+    ]
+    state.cache.servers.remember(applied.balancer, added)
     return applied
 
 
@@ -176,29 +168,19 @@ async def leave(step: Release, state: ApplyState) -> None:
     state.observed = replace(state.observed, others=others)
 
 
-async def apply_plan(
-    steps: Sequence[Step], before: Outcome, cache: SharedCache, retry_budget: RetryBudget
-) -> Outcome:
+async def apply_plan(steps: Sequence[Step], state: ApplyState) -> None:
     """Run the steps of a plan, one after the other.
 
     A step that fails keeps no other back but those that need it, and those that come last, until the retry
     budget is exhausted. Once the API has decided about something, changes wait for the next plan.
 
-    Args:
-        steps: The plan.
-        before: What there is, and what came of former plans for the same Service.
-        cache: Where what is done is seen from now on.
-        retry_budget: How long others are waited for, in this plan and those before it.
-
     Raises:
         CloudError: The load balancer could not be made, or can't be looked at.
     """
-    state = ApplyState(
-        cache, retry_budget, before.observed, [*before.steps], [*before.errors], [*before.notices]
-    )
+    state.again = False
     changes = [one for one in steps if isinstance(one, Change)]
     for step in steps:
-        if retry_budget.exhausted:
+        if state.retry_budget.exhausted:
             break
         if isinstance(step, Change):
             await change(changes, state)
@@ -210,7 +192,10 @@ async def apply_plan(
                 if isinstance(step, Create):
                     raise
                 state.failed(error)
-    return state.outcome()
+    former = state.observed.certificates
+    known = state.cache.certificates.known(state.observed.service)
+    known = replace(known, error=former.error, requested=former.requested)
+    state.observed = replace(state.observed, certificates=known)
 
 
 def _waits(step: Step, state: ApplyState) -> bool:

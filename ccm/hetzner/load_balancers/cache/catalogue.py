@@ -1,4 +1,7 @@
-"""What a load balancer can be and have: types, locations, private addresses and Primary IPs."""
+"""What a load balancer can be and have: types, locations, private addresses and Primary IPs.
+
+Every look raises ``CloudError`` where the answer isn't known.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,7 @@ AGE_AFTER_MISS = 1.0
 
 
 class Catalogue:
-    """One list of types and one of locations for all Services.
-
-    Args:
-        locations: The cloud's locations.
-        metrics: Count looks at the types.
-    """
+    """One list of types and one of locations for all Services."""
 
     def __init__(self, api: HetznerApi, locations: ListCache[Location], metrics: LoadBalancerMetrics) -> None:
         self._metrics = metrics
@@ -95,12 +93,7 @@ class ObservedAddresses:
 
 
 class AddressCache:
-    """Finds out who has which address.
-
-    Args:
-        servers: The shared cache of servers.
-        balancers: The shared cache of load balancers.
-    """
+    """Finds out who has which address."""
 
     def __init__(
         self, api: HetznerApi, servers: ListCache[Server], balancers: ListCache[LoadBalancer]
@@ -118,9 +111,6 @@ class AddressCache:
 
         Returns:
             The addresses; None = it gives none up, or its annotations are wrong, and nothing is read.
-
-        Raises:
-            CloudError: They are not known.
         """
         asked = bool(spec.private_ipv4 or spec.ip_range) and not spec.problems
         if network is None or balancer is None or not balancer.private_net or not asked:
@@ -168,9 +158,6 @@ class PrimaryIpCache:
 
         Returns:
             By ``ipv4`` and ``ipv6``, as far as asked for; None = the project has none of this ID or name.
-
-        Raises:
-            CloudError: They are not known.
         """
         asked = {
             family: reference

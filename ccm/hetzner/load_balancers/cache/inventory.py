@@ -22,11 +22,9 @@ JUST_NOW = 1.0
 class Inventory:
     """One list of the project's load balancers for all Services, and what was seen in it.
 
-    Args:
-        project: Knows whether it is the right one.
-        metrics: Tell when it may not be.
-
     Attributes:
+        invalid: UIDs of Services whose load balancers had trouble the last time: the next look at one of them
+            reads a fresh list.
         annotated: By UID of a Service, the names of settings and of fields of ports that its annotations set
             at its last complete sync.
     """
@@ -38,7 +36,7 @@ class Inventory:
         self._metrics = metrics
         self._vanished = ""
         self.balancers = cache_of(api, "load_balancers", LoadBalancer)
-        self._invalid: set[str] = set()
+        self.invalid: set[str] = set()
         self._seen: dict[str, int] = {}
         self._released: set[str] = set()
         self.annotated: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
@@ -49,7 +47,7 @@ class Inventory:
         Raises:
             Unavailable: One of them can't be understood; it may be the one that we look for.
         """
-        age = 0.0 if service.uid in self._invalid else age
+        age = 0.0 if service.uid in self.invalid else age
         contents = await self.balancers.read(age, Priority.LOAD_BALANCERS)
         found = list(contents.by_id.values())
         if contents.undecodable and not used_by(service, found):
@@ -96,20 +94,8 @@ class Inventory:
         """The Service is gone."""
         self._seen.pop(service.uid, None)
         self._released.discard(service.uid)
-        self._invalid.discard(service.uid)
+        self.invalid.discard(service.uid)
         self.annotated.pop(service.uid, None)
-
-    def invalidate(self, service: ServiceView) -> None:
-        """Have the next look at the Service's load balancer read a fresh list."""
-        self._invalid.add(service.uid)
-
-    def revalidate(self, service: ServiceView) -> None:
-        """Trust what is cached of the Service's load balancer again."""
-        self._invalid.discard(service.uid)
-
-    def is_invalid(self, service: ServiceView) -> bool:
-        """Whether something went wrong with the Service's load balancer the last time."""
-        return service.uid in self._invalid
 
     async def check_vanished(self, service: ServiceView, used: Collection[LoadBalancer]) -> None:
         """The Service's load balancer is not in the list: is there none, or are we in another project?

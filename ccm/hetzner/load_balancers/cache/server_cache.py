@@ -19,8 +19,9 @@ MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is take
 class ServerCache:
     """Finds the servers that traffic goes to, by the Nodes that a controller names.
 
+    Every method raises ``CloudError`` where they are not known.
+
     Args:
-        servers: The shared cache.
         scheme: What provider IDs of Cloud servers start with.
         robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
         name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.servers.node_of` says.
@@ -45,9 +46,6 @@ class ServerCache:
         """Which target each Node would be; Robot is asked only if its Nodes don't say their addresses.
 
         As with the address family ipv6: then a Node has no IPv4 address, and its server has one.
-
-        Raises:
-            CloudError: Robot does not say.
         """
         if self._robots is None:
             return candidates(nodes, self._scheme, private=private, robots=None)
@@ -63,9 +61,6 @@ class ServerCache:
 
         Existing targets are not looked up, except those of ``every``, which must be distinguished from the
         targets of others. A server that was missing from a fresh list is not looked up again immediately.
-
-        Raises:
-            CloudError: The servers are not known.
         """
         present = targets_of(balancer)
         numbers = {
@@ -106,11 +101,7 @@ class ServerCache:
         return frozenset(node for node, target in found.by_node.items() if is_unconfirmed(node, target))
 
     async def zone_of(self, found: Candidates) -> str:
-        """The network zone of most of the Nodes' servers; empty = none is known.
-
-        Raises:
-            CloudError: The servers are not known.
-        """
+        """The network zone of most of the Nodes' servers; empty = none is known."""
         wanted = {target.server for target in found.by_node.values()}
         servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
         zones = Counter(

@@ -18,15 +18,7 @@ from ccm.hetzner.settings import LoadBalancerSettings
 class SharedCache:
     """What all Services share: lists of what there is, and what was seen in them.
 
-    Args:
-        servers: The shared cache of servers.
-        settings: The cluster's id, and what its namespaces may do.
-        project: Knows whether it is the right one.
-        scheme: What provider IDs of Cloud servers start with.
-        locations: The cloud's locations.
-        name_check: As for :class:`ServerCache`.
-        robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
-        metrics: Counted here.
+    ``scheme``, ``name_check`` and ``robots`` are as for :class:`ServerCache`.
     """
 
     def __init__(

@@ -73,8 +73,8 @@ def choose_listeners(
     Args:
         spec: What the Service asks for.
         observed: What there is.
-        limits: How many listeners the type takes.
-        certificates: By port, ids of the certificates; an https port without any is left out.
+        limits: The type, which says how many listeners it takes.
+        certificates: By port, IDs of the certificates; an https port without any is left out.
         taken: Ports that belong to others, and who they are.
     """
     asked = what_is_asked(spec, observed)
@@ -148,10 +148,7 @@ def wanted_listeners(
 ) -> tuple[list[LoadBalancerService], list[Notice]]:
     """The listeners, by port, without their health checks, and what the owner should know.
 
-    Args:
-        ports: The Service's.
-        asked: What is asked for them.
-        certificates: By port, ids of the certificates; an https port without any is left out.
+    ``certificates`` are IDs by port; an https port without any is left out.
     """
     listeners = [
         _listener(port, asked[port.port], ids)

@@ -6,7 +6,7 @@ Hetzner assigns Primary IPs when it creates a load balancer, and never later.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 
 from ccm.cloud import Notice
@@ -19,27 +19,10 @@ from ccm.hetzner.load_balancers.spec import PRIMARY_IP_KEY, LoadBalancerSpec
 from ccm.hetzner.load_balancers.truncation import enumerated, shown
 
 
-@dataclass(frozen=True, slots=True)
-class PrimaryIpChoice:
-    """The Primary IPs of a new load balancer.
-
-    Attributes:
-        chosen: By ``ipv4`` and ``ipv6``.
-        location: Where they are, and so the load balancer; empty = there are none.
-        problems: What is wrong with annotations, by annotation.
-        notices: What an existing load balancer can't have any more.
-    """
-
-    chosen: Mapping[str, PrimaryIp] = field(default_factory=dict[str, PrimaryIp])
-    location: str = ""
-    problems: Mapping[str, str] = field(default_factory=dict[str, str])
-    notices: tuple[Notice, ...] = ()
-
-
-def choose_primary_ips(spec: LoadBalancerSpec, observed: ObservedState) -> PrimaryIpChoice:
-    """Choose the Primary IPs of a new load balancer, or say why an existing one is not on them."""
-    if observed.balancer is not None:
-        return PrimaryIpChoice(notices=tuple(_not_assigned(spec, observed, observed.balancer)))
+def _primary_ips(
+    spec: LoadBalancerSpec, observed: ObservedState
+) -> tuple[dict[str, PrimaryIp], dict[str, str]]:
+    """The Primary IPs of a new load balancer by family, and what is wrong with annotations, by annotation."""
     problems = dict(spec.primary_ip_problems())
     chosen: dict[str, PrimaryIp] = {}
     location = ""
@@ -50,7 +33,7 @@ def choose_primary_ips(spec: LoadBalancerSpec, observed: ObservedState) -> Prima
             problems.setdefault(key, f"{key}: {shown(spec.primary_ips[family])} {why}")
         elif ip is not None:
             chosen[family], location = ip, ip.location.name
-    return PrimaryIpChoice(chosen, location, problems)
+    return chosen, problems
 
 
 def _unusable_ip(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, observed: ObservedState) -> str:
@@ -122,32 +105,27 @@ class PlacementChoice:
 
 def choose_placement(spec: LoadBalancerSpec, observed: ObservedState) -> PlacementChoice:
     """Choose where a load balancer is made, and its network; or report why the existing one stays."""
-    addresses = choose_primary_ips(spec, observed)
+    balancer = observed.balancer
+    kept = () if balancer is None else tuple(_not_assigned(spec, observed, balancer))
     if not observed.is_owner:
-        return PlacementChoice(notices=addresses.notices)
+        return PlacementChoice(notices=kept)
     held = _is_held_elsewhere(spec, observed)
     inside = (None if held else observed.network, spec.private_ipv4, spec.ip_range)
-    if observed.balancer is not None:
+    if balancer is not None:
         problems = {} if held else dict(_refused(spec, observed))
-        notices = (*_not_moved(spec, observed, observed.balancer, held=held), *addresses.notices)
+        notices = (*_not_moved(spec, observed, balancer, held=held), *kept)
         return PlacementChoice(Placement(), *inside, problems=problems, notices=notices)
-    on = PlacementChoice(
-        Placement(addresses.location, "" if addresses.location else observed.zone),
-        *inside,
-        addresses.chosen,
-        addresses.problems,
-    )
-    # What is chosen is where the annotations say, if they say anything.
-    if addresses.location or not spec.has_placement:
-        return on
-    chosen = spec.location or spec.network_zone
-    names = {location.name if spec.location else location.network_zone for location in observed.locations}
-    problems = {**addresses.problems}
-    if chosen not in names:
-        key = "location" if spec.location else "network-zone"
-        text = f"{chosen!r} is not one of {', '.join(sorted(names))}"
-        problems[PREFIX + key] = f"{_source(spec, key)}: {text}"
-    return replace(on, site=Placement(spec.location, spec.network_zone), problems=problems)
+    chosen, problems = _primary_ips(spec, observed)
+    location = max((ip.location.name for ip in chosen.values()), default="")  # all are in one
+    site = Placement(location) if location else Placement(network_zone=observed.zone)
+    if spec.has_placement and not location:
+        site, wanted = Placement(spec.location, spec.network_zone), spec.location or spec.network_zone
+        names = {known.name if spec.location else known.network_zone for known in observed.locations}
+        if wanted not in names:
+            key = "location" if spec.location else "network-zone"
+            text = f"{wanted!r} is not one of {', '.join(sorted(names))}"
+            problems[PREFIX + key] = f"{_source(spec, key)}: {text}"
+    return PlacementChoice(site, *inside, chosen, problems)
 
 
 def _source(spec: LoadBalancerSpec, key: str) -> str:

@@ -39,7 +39,7 @@ async def observe(spec: LoadBalancerSpec, nodes: Sequence[NodeView], cache: Shar
         return observed
     else:
         await inventory.check_vanished(service, observed.others)
-    doubtful = inventory.is_invalid(service) or (balancer is not None and not balancer.private_net)
+    doubtful = service.uid in inventory.invalid or (balancer is not None and not balancer.private_net)
     if doubtful and inventory.project.network is not None:
         # The network may be gone, and with it the load balancer's place in it.
         await inventory.project.check(Priority.LOAD_BALANCERS)

@@ -259,8 +259,7 @@ class LoadBalancerSpec:
     def why_no_address(self, *, network: bool) -> str:
         """Why the status of a Service with a new load balancer would have no address; empty = it has one.
 
-        Args:
-            network: Whether there is a private network.
+        ``network``: whether there is a private network.
         """
         if self.hostname or self.public is not False or (network and self.private_ingress):
             return ""

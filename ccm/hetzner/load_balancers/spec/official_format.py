@@ -52,7 +52,7 @@ def official_spelling(reading: OfficialFormat, text: str) -> str:
     if not text.strip():
         return ""
     # Kubernetes' parser, which ours reads selectors like, drops white space too.
-    return text if reading is OfficialFormat.SELECTOR else _SPELLINGS[reading](text.strip())
+    return text if reading is OfficialFormat.SELECTOR else _SPELLINGS.get(reading, str)(text.strip())
 
 
 def _boolean(text: str) -> str:
@@ -80,15 +80,11 @@ def _list(text: str) -> str:
 
 
 _SPELLINGS: Mapping[OfficialFormat, Callable[[str], str]] = {
-    OfficialFormat.TEXT: str,
     OfficialFormat.DOMAIN: lambda text: text.rstrip("."),
     OfficialFormat.LOWER: str.lower,
     OfficialFormat.BOOLEAN: _boolean,
     OfficialFormat.STAGING: _boolean,
-    OfficialFormat.INTEGER: str,
-    OfficialFormat.ID: str,
     OfficialFormat.DURATION: _duration,
-    OfficialFormat.WORD: str,
     OfficialFormat.LIST: _list,
     OfficialFormat.NETWORK: _network,
 }

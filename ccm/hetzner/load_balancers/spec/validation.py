@@ -33,12 +33,7 @@ def without_effect(
 ) -> dict[str, str]:
     """What to say about annotations that have no effect, by annotation.
 
-    Args:
-        annotations: All of them.
-        ports: All ports of the Service.
-        read: What is asked for those that a load balancer can have.
-        defaults: What the environment says.
-        network: Whether there is a private network.
+    ``ports`` are all ports of the Service, ``read`` what is asked for those that a load balancer can have.
     """
     spoken = {
         number: (one.protocol, one.check.protocol if one.check else "tcp") for number, one in read.items()
@@ -125,9 +120,7 @@ def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSetting
 def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Notice, ...]:
     """What no load balancer of Hetzner does, as far as fields of the Service ask for it.
 
-    Args:
-        service: The Service.
-        read: What is asked for those of its ports that a load balancer can have.
+    ``read`` is what is asked for those of its ports that a load balancer can have.
     """
     notices: list[Notice] = []
     others = [port for port in service.ports if port.protocol != "TCP"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address, ip_network
+from ipaddress import IPv4Address, ip_network
 
 from ccm.go import parse_boolean
 from ccm.hetzner.load_balancers.service_annotations import whole
@@ -36,15 +36,22 @@ class Kind:
 
     Attributes:
         allowed: What may be written, in the words of the message about anything else.
-        parse: The value of a text without white space around it; None = the text isn't allowed.
+        read: The value of a text without white space around it; None or a ValueError = it isn't allowed.
         empty: The value where nothing is written, and the table has no default.
         official: How the official CCM reads most annotations of the kind.
     """
 
     allowed: str
-    parse: Callable[[str], object]
+    read: Callable[[str], object]
     empty: object = None
     official: OfficialFormat = OfficialFormat.TEXT
+
+    def parse(self, text: str) -> object:
+        """The value of a text without white space around it; None = the text isn't allowed."""
+        try:
+            return self.read(text)
+        except ValueError:
+            return None
 
 
 def text(max_length: int = 256) -> Kind:
@@ -68,10 +75,7 @@ def seconds(minimum: int, maximum: int) -> Kind:
 
     def parse(text: str) -> int | None:
         # The API counts in whole seconds; the official CCM drops what is beyond, as it does in Go.
-        try:
-            found = int(parse_seconds(text)) if len(text) < 40 else None
-        except ValueError:
-            return None
+        found = int(parse_seconds(text)) if len(text) < 40 else None
         return found if found is not None and minimum <= found <= maximum else None
 
     allowed = f"{minimum} to {maximum} seconds, as a number or as a duration like {minimum}s"
@@ -85,13 +89,6 @@ def choice(*words: str) -> Kind:
         return text.lower() if text.lower() in words else None
 
     return Kind(" or ".join(words), parse, official=OfficialFormat.WORD)
-
-
-def _boolean(text: str) -> bool | None:
-    try:
-        return parse_boolean(text.lower())
-    except ValueError:
-        return None
 
 
 def _split(text: str) -> tuple[str, ...] | None:
@@ -127,10 +124,7 @@ def _hostname(text: str) -> str | None:
 
 
 def _ipv4(text: str) -> str | None:
-    try:
-        return str(IPv4Address(text)) if len(text) < 40 else None
-    except AddressValueError:
-        return None
+    return str(IPv4Address(text)) if len(text) < 40 else None
 
 
 def _primary_ip(text: str) -> str | None:
@@ -145,10 +139,7 @@ def _primary_ip(text: str) -> str | None:
 
 
 def _network(text: str) -> str | None:
-    try:
-        network = ip_network(text, strict=False) if len(text) < 60 else None
-    except ValueError:
-        return None
+    network = ip_network(text, strict=False) if len(text) < 60 else None
     return str(network) if network is not None and network.version == 4 else None
 
 
@@ -169,13 +160,10 @@ def _labels(text: str) -> dict[str, str] | None:
 
 
 def _selector(text: str) -> Selector | None:
-    try:
-        return selector.parse(text) if len(text) <= MAX_SELECTOR_LENGTH else None
-    except ValueError:
-        return None
+    return selector.parse(text) if len(text) <= MAX_SELECTOR_LENGTH else None
 
 
-BOOLEAN = Kind("true or false", _boolean, official=OfficialFormat.BOOLEAN)
+BOOLEAN = Kind("true or false", lambda text: parse_boolean(text.lower()), official=OfficialFormat.BOOLEAN)
 DOMAIN = Kind("a domain name", _domain, "", OfficialFormat.DOMAIN)
 HOSTNAME = Kind("a domain name, not an IP address", _hostname, "", OfficialFormat.DOMAIN)
 DOMAINS = Kind(f"at most {MAX_ITEMS} domain names with commas", _domains, (), OfficialFormat.LIST)

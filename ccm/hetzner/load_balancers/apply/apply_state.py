@@ -7,7 +7,7 @@ may be only one worker. What is not done is tried again later, with increasing d
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ccm.cloud import CloudBusy, CloudError, CloudUnavailable, Notice, QuotaExhausted
@@ -18,40 +18,26 @@ from ccm.hetzner.load_balancers.cache import SharedCache
 from ccm.hetzner.load_balancers.observed import ObservedState
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a plan, and of those before it.
-
-    Attributes:
-        observed: What there is now.
-        steps: What was done.
-        errors: What was not, and why.
-        notices: What the owner should know.
-        again: Whether the API has decided about something, so that the rest must be planned again.
-    """
-
-    observed: ObservedState
-    steps: tuple[str, ...] = ()
-    errors: tuple[CloudError, ...] = ()
-    notices: tuple[Notice, ...] = ()
-    again: bool = False
-
-
 @dataclass
 class ApplyState:
-    """What came of the steps so far, and where it is seen from now on.
+    """What came of the plans of one reconciliation so far.
 
     Attributes:
-        retry_budget: How long it may still wait for others.
-        released: Ids of load balancers that the Service has left.
+        cache: Where other reconciliations see it.
+        observed: What there is now.
+        steps: What was done.
+        errors: What was not done, and why.
+        notices: What the owner should know.
+        again: Whether the API has decided about something, so that the rest must be planned again.
+        released: IDs of load balancers that the Service has left.
     """
 
     cache: SharedCache
     retry_budget: RetryBudget
     observed: ObservedState
-    steps: list[str]
-    errors: list[CloudError]
-    notices: list[Notice]
+    steps: list[str] = field(default_factory=list[str])
+    errors: list[CloudError] = field(default_factory=list[CloudError])
+    notices: list[Notice] = field(default_factory=list[Notice])
     again: bool = False
     released: list[int] = field(default_factory=list[int])
 
@@ -76,14 +62,6 @@ class ApplyState:
         if answer.get("action") is not None:
             await api.wait(convert(answer["action"], Action, f"DELETE {path}"), priority=priority)
         return True
-
-    def outcome(self) -> Outcome:
-        """The result."""
-        former = self.observed.certificates
-        known = self.cache.certificates.known(self.observed.service)
-        known = replace(known, error=former.error, requested=former.requested)
-        observed = replace(self.observed, certificates=known)
-        return Outcome(observed, tuple(self.steps), tuple(self.errors), tuple(self.notices), self.again)
 
 
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries of one change while another action holds the lock
