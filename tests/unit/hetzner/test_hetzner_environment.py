@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -54,43 +55,44 @@ def test_defaults() -> None:
     assert settings.warnings == ()
 
 
-def test_everything_set() -> None:
-    prefix = "HCLOUD_LOAD_BALANCERS_"
-    settings = read(
-        MINIMAL
-        | {
-            "HCLOUD_ENDPOINT": "http://169.254.169.254/v1",
-            "HCLOUD_DEBUG": "true",
-            "HCLOUD_NETWORK": " net ",
-            "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "1",
-            "HCLOUD_INSTANCES_ADDRESS_FAMILY": "dualstack",
-            "HCLOUD_INSTANCES_ZONE_LABEL_ENABLED": "F",
-            "HCLOUD_INSTANCES_COPY_LABELS": "team, stage,",
-            "HCLOUD_SERVER_CACHE_MAX_AGE": "1m30s",
-            "HCLOUD_METRICS_ENABLED": "false",
-            prefix + "LOCATION": "fsn1",
-            prefix + "TYPE": "lb21",
-            prefix + "ALGORITHM_TYPE": "least_connections",
-            prefix + "USE_PRIVATE_IP": "t",
-            prefix + "DISABLE_PUBLIC_NETWORK": "false",
-            prefix + "USES_PROXYPROTOCOL": "TRUE",
-            prefix + "PRIVATE_SUBNET_IP_RANGE": "10.0.0.0/24",
-            prefix + "HEALTH_CHECK_INTERVAL": "5s",
-            prefix + "HEALTH_CHECK_TIMEOUT": "3",
-            prefix + "HEALTH_CHECK_RETRIES": "2",
-        }
-    )
-    assert settings.network.name_or_id == "net"
-    assert settings.network.routes
-    assert not settings.network.attached_check
-    assert settings.instances.copied_labels == {"team", "stage"}
-    assert settings.instances.max_age == 90.0
-    assert not settings.instances.zone_label
-    balancers = settings.load_balancers
-    assert balancers.disable_public_network is False
-    assert balancers.uses_proxyprotocol is True
-    checks = (balancers.health_check_interval, balancers.health_check_timeout, balancers.health_check_retries)
-    assert checks == (5.0, 3.0, 2)
+CACHE, BALANCERS = "HCLOUD_SERVER_CACHE_", "HCLOUD_LOAD_BALANCERS_"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "field", "value"),
+    [
+        ("HCLOUD_NETWORK", " net ", "network.name_or_id", "net"),
+        ("HCLOUD_NETWORK", "net", "network.routes", True),
+        ("HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK", "1", "network.attached_check", False),
+        ("HCLOUD_NETWORK_ROUTES_ENABLED", "only read with a network", "network.routes", False),
+        ("HCLOUD_INSTANCES_ZONE_LABEL_ENABLED", "F", "instances.zone_label", False),
+        ("HCLOUD_INSTANCES_COPY_LABELS", "team, stage,", "instances.copied_labels", {"team", "stage"}),
+        (CACHE + "MAX_AGE", "1m30s", "instances.max_age", 90.0),
+        (CACHE + "MAX_AGE", "-1s", "instances.max_age", 0.0),
+        (CACHE + "MODE", "one", "instances.max_age", None),
+        (CACHE + "MODE", "off", "instances.max_age", 0.0),
+        ("ROBOT_CACHE_TIMEOUT", "0", "robot.cache_timeout", 300.0),
+        ("ROBOT_RATE_LIMIT_WAIT_TIME", "-1s", "robot.rate_limit_wait", 0.0),
+        (
+            BALANCERS + "ALGORITHM_TYPE",
+            " Least_CONNECTIONS",
+            "load_balancers.algorithm_type",
+            "least_connections",
+        ),
+        (BALANCERS + "DISABLE_PUBLIC_NETWORK", "false", "load_balancers.disable_public_network", False),
+        (BALANCERS + "USES_PROXYPROTOCOL", "TRUE", "load_balancers.uses_proxyprotocol", True),
+        *(
+            (f"{BALANCERS}HEALTH_CHECK_{name.upper()}", text, f"load_balancers.health_check_{name}", value)
+            for name, text, value in (
+                *(("interval", "5s", 5.0), ("timeout", "3", 3.0), ("retries", "2", 2)),
+                *(("interval", "0", None), ("timeout", "0s", None), ("retries", "0", None)),
+            )
+        ),
+    ],
+)
+def test_what_a_variable_sets(variable: str, text: str, field: str, value: object) -> None:
+    settings = read(MINIMAL | {variable: text})
+    assert (attrgetter(field)(settings), settings.warnings) == (value, ())
 
 
 def test_all_problems_are_reported_together() -> None:
@@ -106,12 +108,6 @@ def test_all_problems_are_reported_together() -> None:
     )
     assert len(found) == 8
     assert "HCLOUD_INSTANCES_ADDRESS_FAMILY: 'ipv5' is not ipv4 or ipv6 or dualstack" in found
-
-
-@pytest.mark.parametrize(("mode", "age"), [("all", 30.0), ("one", 30.0), ("off", 0.0)])
-def test_the_cache_modes(mode: str, age: float) -> None:
-    settings = read(MINIMAL | {"HCLOUD_SERVER_CACHE_MODE": mode, "HCLOUD_SERVER_CACHE_MAX_AGE": "30s"})
-    assert settings.instances.max_age == age
 
 
 @pytest.mark.parametrize(
@@ -222,30 +218,6 @@ def test_no_environment_ends_in_another_error(environment: dict[str, str]) -> No
     else:
         told = ("nothing",)
     assert all(told)
-
-
-def test_what_the_official_one_takes_is_taken() -> None:
-    prefix = "HCLOUD_LOAD_BALANCERS_"
-    settings = read(
-        MINIMAL
-        | {
-            prefix + "HEALTH_CHECK_INTERVAL": "0",
-            prefix + "HEALTH_CHECK_TIMEOUT": "0s",
-            prefix + "HEALTH_CHECK_RETRIES": "0",
-            prefix + "ALGORITHM_TYPE": " Least_CONNECTIONS",
-            "ROBOT_CACHE_TIMEOUT": "0",
-            "ROBOT_RATE_LIMIT_WAIT_TIME": "-1s",
-            "HCLOUD_SERVER_CACHE_MAX_AGE": "-1s",
-            "HCLOUD_NETWORK_ROUTES_ENABLED": "only read with a network",
-        }
-    )
-    balancers, robot = settings.load_balancers, settings.robot
-    checks = (balancers.health_check_interval, balancers.health_check_timeout, balancers.health_check_retries)
-    assert checks == (None, None, None)
-    assert balancers.algorithm_type == "least_connections"
-    assert (robot.cache_timeout, robot.rate_limit_wait, settings.instances.max_age) == (300.0, 0.0, 0.0)
-    assert not settings.network.routes
-    assert settings.warnings == ()
 
 
 @pytest.mark.parametrize(

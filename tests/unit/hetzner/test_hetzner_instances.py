@@ -26,6 +26,7 @@ from ccm.errors import ConfigurationError
 from ccm.hetzner import HetznerCloud, open_cloud
 from ccm.hetzner.api import UndecodableItem
 from ccm.hetzner.api.models import Location, Named, PrivateNet, PublicAddress, Server, ServerPublicNet
+from ccm.hetzner.robot.client import RobotServer
 from ccm.hetzner.server_to_instance import EXTERNAL_IPV6, FROM_SCRATCH, OFFICIAL, InstanceOptions, describe
 from ccm.hetzner.servers import MISS_SECONDS, MISSES_AT_ONCE, explain_absence
 
@@ -174,15 +175,6 @@ async def test_many_nodes_cost_a_list(sky: EmulatedCloud, cloud: HetznerCloud) -
     assert isinstance(answers["gone"], InstanceNotFound)
     assert isinstance(answers["x"], NotOurs)
     assert await sky.counts() == {"GET /servers": 3}
-
-
-async def test_a_fresh_view_answers_without_a_call(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
-    server = await sky.add_server("a")
-    await cloud.instances.get(NodeView("a"), accepted_age=10)
-    await sky.forget_requests()
-    await cloud.instances.get(NodeView("a"), accepted_age=10)
-    await cloud.instances.get(by_id(server), accepted_age=10)
-    assert await sky.counts() == {}
 
 
 async def test_an_empty_list_proves_nothing(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
@@ -378,36 +370,32 @@ def test_an_ipv6_address_that_is_not_the_first_of_its_network() -> None:
     assert addresses("2001:db8:1::5", ipv6=False) == ([], [])
 
 
-async def test_a_node_named_unlike_its_server(sky: EmulatedCloud, cloud: HetznerCloud) -> None:
-    server = await sky.add_server("web-1")
-    own = server["public_net"]["ipv4"]["ip"]
-    node = NodeView("node-1", addresses=(Address(HOSTNAME, "node-1"), Address(EXTERNAL, own)))
-    with pytest.raises(InstanceNotFound) as error:
-        await cloud.instances.get(node, accepted_age=10)
-    (notice,) = error.value.notices
-    assert notice.reason == "InstanceLookupFailed"
-    assert "Hetzner Cloud has no server named node-1" in notice.message
-    assert f"Server {server['id']} has this node's address {own}, but is named 'web-1'" in notice.message
+NAMED_ALIKE = [Server(4, "worker-a"), Server(5, "Worker-B")]
+AT_NINE = NodeView("node-1", addresses=(Address(HOSTNAME, "node-1"), Address(EXTERNAL, "203.0.113.9")))
+NOWHERE = NodeView("node-1", addresses=(Address(INTERNAL, ""),))
+METAL = RobotServer(7, "metal", server_ip="203.0.113.9")
 
 
 @pytest.mark.parametrize(
-    ("node", "servers", "end"),
+    ("node", "servers", "dedicated", "end"),
     [
         (
             NodeView("worker-b"),
-            [Server(4, "worker-a"), Server(5, "Worker-B")],
-            "Server 5 is named 'Worker-B'. Rename it, because names are case-sensitive",
+            NAMED_ALIKE,
+            None,
+            "Server 5 is named 'Worker-B': rename it, because names are",
         ),
+        (AT_NINE, [SERVER], None, "Server 7, which has its address 203.0.113.9, is named 'a': rename one of"),
+        (AT_NINE, [], [METAL], "Robot server 7, which has its address 203.0.113.9, is named 'metal': rename"),
         # A kubelet may report an empty address, and a server without a public address has one.
-        (
-            NodeView("node-1", addresses=(Address(INTERNAL, ""),)),
-            [Server(5, "another")],
-            "must have the same name",
-        ),
+        (NOWHERE, [Server(5, "another")], None, "Hetzner Cloud has no server named node-1; a node and its"),
     ],
 )
-def test_why_a_server_is_not_found(node: NodeView, servers: list[Server], end: str) -> None:
-    assert explain_absence(node, servers, None).message.endswith(end)
+def test_why_a_server_is_not_found(
+    node: NodeView, servers: list[Server], dedicated: list[RobotServer] | None, end: str
+) -> None:
+    why = explain_absence(node, servers, dedicated)
+    assert (why.reason, why.message.rpartition(". ")[2][: len(end)]) == ("InstanceLookupFailed", end)
 
 
 async def test_what_the_official_ccm_counts(sky: EmulatedCloud) -> None:
@@ -483,14 +471,6 @@ async def test_what_the_settings_switch_on_and_off(sky: EmulatedCloud) -> None:
             assert cloud.instances is not None
             assert cloud._metrics_server is None
             assert (cloud.routes is not None, cloud.load_balancers is not None) == (routes, balancers)
-
-
-async def test_an_api_that_is_not_there_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ccm.hetzner.api.client.PAUSE", 0.001)
-    environment = {"HCLOUD_TOKEN": "t" * 64, "HCLOUD_ENDPOINT": "http://127.0.0.1:9/v1"}
-    async with opened(environment) as cloud:
-        with pytest.raises(CloudUnavailable, match="could not connect"):
-            await cloud.start()
 
 
 async def test_an_undecodable_server_exists(sky: EmulatedCloud, cloud: HetznerCloud) -> None:

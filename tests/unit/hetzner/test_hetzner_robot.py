@@ -190,15 +190,6 @@ async def test_absent_servers(site: Site) -> None:
     assert [notice.reason for notice in error.value.notices] == ["InstanceLookupFailed"]
 
 
-async def test_a_node_named_unlike_its_server(site: Site) -> None:
-    number = await site.add("metal", ip="198.51.100.77")
-    addresses = (Address(HOSTNAME, "node-1"), Address("InternalIP", "198.51.100.77"))
-    with pytest.raises(InstanceNotFound) as error:
-        await site.get(NodeView("node-1", addresses=addresses))
-    (notice,) = error.value.notices
-    assert f"{number} has this node's address 198.51.100.77, but is named 'metal'" in notice.message
-
-
 async def test_after_a_new_token_a_server_that_robot_has_needs_no_proof_of_the_project(site: Site) -> None:
     """A cluster of Robot servers without a network has nothing that could prove it."""
     number = await site.add("metal")
@@ -379,19 +370,6 @@ async def test_a_server_that_robot_denied_is_asked_for_again_only_where_that_cou
         assert await machines.get(node, 8, options, accepted_age=0)
         assert await machines.get(node, 8, options, accepted_age=5)
         await machines.close()
-
-
-async def test_many_nodes_cost_few_requests(site: Site) -> None:
-    """Robot allows twenty of a kind here."""
-    numbers = [await site.add(f"m{'x' * n}") for n in range(30)]
-    servers = [await site.sky.add_server(f"c{n}") for n in range(3)]
-    nodes = [
-        NodeView(f"m{'x' * n}", f"hrobot://{number}", asks_power=False) for n, number in enumerate(numbers)
-    ]
-    nodes += [NodeView(server["name"], f"ccm-from-scratch://{server['id']}") for server in servers]
-    for _ in range(10):
-        answers = await site.cloud.instances.list(nodes, accepted_age=10)
-        assert all(isinstance(answers[node.name], Instance) for node in nodes)
 
 
 async def test_many_servers_that_are_off_stay_within_robots_limit(site: Site, sky: EmulatedCloud) -> None:

@@ -101,8 +101,6 @@ class TestValues:
         }
 
 
-NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
-
 keys = st.one_of(
     st.sampled_from(sorted(KEYS)),
     st.builds(

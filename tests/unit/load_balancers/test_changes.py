@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+from desired_cases import LARGE, SELECTOR, SMALL, server
 
 from ccm.hetzner.api.models import (
     Algorithm,
@@ -13,28 +14,19 @@ from ccm.hetzner.api.models import (
     LoadBalancerPublicNet,
     LoadBalancerService,
     LoadBalancerTarget,
-    LoadBalancerType,
     PrivateNet,
     Protection,
     PublicAddress,
     ServiceHttp,
     TargetIp,
-    TargetServer,
 )
 from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
 from ccm.hetzner.load_balancers.plan.planner import changes
 from ccm.hetzner.load_balancers.plan.steps import Key
 from ccm.hetzner.load_balancers.targets import Target
 
-SMALL = LoadBalancerType(1, "lb11", max_services=2, max_targets=3)
-LARGE = LoadBalancerType(2, "lb21", max_services=4, max_targets=6)
 FIELD, PORT = "ccm-from-scratch/annotated-", "ccm-from-scratch/port-"
-SELECTOR = LoadBalancerTarget("label_selector")
 DESIRED = DesiredState("shop", {"a": "1"})
-
-
-def server(number: int, *, private: bool = False) -> LoadBalancerTarget:
-    return LoadBalancerTarget("server", server=TargetServer(number), use_private_ip=private)
 
 
 def listener(

@@ -7,10 +7,8 @@ The API server takes 256 KiB of annotations, and as many ports as fit into an ob
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
-from balancer_site import view
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -138,22 +136,3 @@ def test_what_is_read_is_bounded_and_looked_at_once(service: ServiceView) -> Non
 
 def service_count(service: ServiceView, text: str) -> int:
     return sum(str(value)[:40] == text for value in service.annotations.values())
-
-
-def test_ports_share_what_was_parsed() -> None:
-    """It used to be parsed, and kept, once for each port."""
-    domains = ",".join(f"{number}.example.com" for number in range(MAX_ITEMS))
-    several = [(number, 30_000) for number in range(1, 201)]
-    service = view("web", *several, annotations={**managed, "http-managed-certificate-domains": domains})
-    found = read(service, NO_DEFAULTS, network=True)
-    assert len({id(port) for port in found.ports.values()}) == 1
-    own = {f"port.{number}.http-timeout-idle": "60" for number, _ in several}
-    found = read(
-        replace(
-            service, annotations={**service.annotations, **{PREFIX + key: one for key, one in own.items()}}
-        ),
-        NO_DEFAULTS,
-        network=True,
-    )
-    assert {port.timeout_idle for port in found.ports.values()} == {60}
-    assert len({id(port.certificates.domains) for port in found.ports.values()}) == 1

@@ -8,7 +8,6 @@ from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 from ccm.cloud import CloudError
 
 OTHER = "99999999-8888-7777-6666-555555555555"
-NEW = "77777777-2222-3333-4444-555555555555"
 SERVICE_25 = {"protocol": "tcp", "listen_port": 25, "destination_port": 2525}
 
 
@@ -92,29 +91,6 @@ async def test_a_port_that_could_not_be_given_up_is_still_known_for_ours(site: B
     assert sorted(one["listen_port"] for one in balancer["services"]) == [80, 443]
     assert "ccm-from-scratch/port-81" not in balancer["labels"]
     assert (await site.ensure(view("first", 80, annotations=shared))).steps == ()
-
-
-class TestSuccessor:
-    """A Service that was made anew without its predecessor being cleaned up after, as from a backup."""
-
-    async def test_it_leads_where_its_predecessor_led(self, site: BalancerSite) -> None:
-        await site.add_nodes("a")
-        shared = {"share": "edge"}
-        await site.ensure(view("first", 80, 81, annotations=shared))
-        await site.ensure(view("second", 443, uid=OTHER, annotations=shared))
-        await site.add_nodes("b")
-        again = view("first", 80, 82, uid=NEW, annotations=shared)
-        result = await site.ensure(again)
-        assert "LoadBalancerPortConflict" not in [notice.reason for notice in result.notices]
-        balancer = await site.one()
-        assert balancer["labels"][LABEL] == NEW
-        assert sorted(one["listen_port"] for one in balancer["services"]) == [80, 82, 443]
-        assert targets(balancer).keys() == {number(node) for node in site.nodes}
-        assert UID not in balancer["labels"].values()
-        assert (await site.ensure(again)).steps == ()
-        await site.balancers.delete(view("second", uid=OTHER))
-        await site.balancers.delete(again)
-        assert await site.all() == []
 
 
 class TestShare:

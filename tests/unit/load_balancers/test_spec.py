@@ -491,49 +491,24 @@ class TestUnsupported:
         assert (notice.reason, "PreferDualStack" in notice.message) == ("IPFamilyUnsupported", True)
 
 
-CONTEXT = {"protocol": "https", "certificate-type": "managed"}
-
-
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ("http-cookie-lifetime", "5s"),
-        ("http-cookie-lifetime", "29.9s"),
-        ("http-cookie-lifetime", "86401.5s"),
+        *(("http-cookie-lifetime", text) for text in ("5s", "29.9s", "86401.5s")),
         ("http-timeout-idle", "10"),
-        ("http-sticky-sessions", "yes"),
-        ("protocol", "udp"),
         ("algorithm-type", "random"),
         ("health-check-interval", "2"),
-        ("health-check-interval", "never"),
         ("health-check-timeout", "61s"),
         ("health-check-retries", "6"),
-        ("health-check-retries", "-1"),
         ("health-check-port", "70000"),
-        ("http-status-codes", "20"),
-        ("http-status-codes", "2*00"),
-        ("http-status-codes", ",".join(["200"] * 1 + [str(code) for code in range(300, 321)])),
-        ("private-ipv4", "10.0.0.300"),
-        ("private-subnet-ip-range", "10.0.0.0/40"),
-        ("hostname", "no spaces here"),
-        ("ipv4-rdns", "-"),
-        ("node-selector", "pool in edge"),
-        ("node-selector", "," * 20_000),
-        ("node-selector", ",".join(f"!x{number}" for number in range(33))),
-        ("http-managed-certificate-domains", ",".join(f"{number}.example" for number in range(101))),
-        ("http-certificates", ",".join(map(str, range(101)))),
-        ("labels", ",".join(f"a{number}=b" for number in range(101))),
-        ("hostname", "*.example.com"),
         ("hostname", "10.0.0.1"),
-        ("hostname", "010.1.2.3"),
-        ("share", "a b"),
-        ("delete-protection", "maybe"),
+        ("node-selector", "," * 20_000),
+        ("http-certificates", ",".join(map(str, range(101)))),
         ("name", "x" * 129),
     ],
 )
-def test_what_is_wrong_is_named_with_key_value_and_what_is_allowed(key: str, text: str) -> None:
-    context = CONTEXT if "certificate" in key and key != "http-certificates" else {"protocol": "https"}
-    context = context if "certificate" in key else {}
+def test_bounds_of_each_key(key: str, text: str) -> None:
+    context = {"protocol": "https"} if "certificate" in key else {}
     [problem] = spec({**context, key: text}).problems.values()
     assert problem.startswith(f"{PREFIX}{key}: '{text[:70]}")
     assert " is not " in problem
