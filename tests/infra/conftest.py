@@ -25,6 +25,9 @@ from pulumi.runtime.stack import run_pulumi_func
 from ccm_pulumi.lib.files import ROOT
 from ccm_pulumi.lib.ssh import Host
 from ccm_pulumi.servers.keys import new_key_pair
+from tests.pulumi_cloud import cloud
+
+__all__ = ["cloud"]
 
 
 @dataclass(frozen=True)

@@ -271,7 +271,7 @@ def test_a_store_without_its_key_is_told(defaults):
         read_settings(with_s3(defaults, secretKey=None))
 
 
-def test_a_snapshot_in_s3_is_named(defaults, tmp_path):
+def test_a_snapshot_in_s3_is_named(defaults):
     key = "ccm-from-scratch:restoreFrom"
     assert read_settings({**with_s3(defaults), key: "etcd-snapshot-a-1"}).restore_from == "etcd-snapshot-a-1"
     for wanted in (with_s3(defaults), {**defaults, "ccm-from-scratch:controlCount": "3"}):

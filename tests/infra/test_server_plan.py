@@ -25,7 +25,6 @@ from ccm_pulumi.servers.server_plan import (
     refusals,
     revision,
 )
-from tests.pulumi_cloud import cloud  # noqa: F401  a fixture
 from tests.pulumi_lab import TOKEN
 
 CONTROLS = ["control", "control-2", "control-3"]
@@ -136,7 +135,7 @@ def test_settings_that_need_another_server(defaults, change, names):
     assert {role: changed(before[role], after[role]) for role in names} == names
 
 
-def test_the_guards_keep_the_only_control_server_until_its_loss_is_allowed(cloud):  # noqa: F811
+def test_the_guards_keep_the_only_control_server_until_its_loss_is_allowed(cloud):
     body = {"name": "c-1", "server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
     number = str(cloud.send("POST", "/servers", body)["server"]["id"])
     plan, guard, installations = ServerPlanProvider(), ServerGuardProvider(), InstallationGuardProvider()

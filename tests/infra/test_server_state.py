@@ -8,7 +8,6 @@ from pulumi.dynamic import ConfigureRequest
 from ccm_pulumi.lib.cloud_api import Cloud, Patience
 from ccm_pulumi.lib.errors import CloudError, InfraError
 from ccm_pulumi.servers.server_state import ServerStateProvider, change_type, next_step, settle
-from tests.pulumi_cloud import cloud  # noqa: F401  a fixture
 from tests.pulumi_lab import TOKEN
 
 QUICK = Patience(pause=0.01)
@@ -57,7 +56,7 @@ class Site:
 
 
 @pytest.fixture
-def site(cloud):  # noqa: F811
+def site(cloud):
     return Site(cloud)
 
 
