@@ -69,9 +69,9 @@ class Failing(Provider):
 
 
 @contextmanager
-def started_by_pulumi(folder):
+def started_by_pulumi(folder, python=sys.executable):
     """The port of dynamic providers, as the SDK's ``pulumi-resource-pulumi-python`` starts them."""
-    command = [sys.executable, "-u", "-m", "pulumi.dynamic"]
+    command = [python, "-u", "-m", "pulumi.dynamic"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
             yield process.stdout.readline().strip()

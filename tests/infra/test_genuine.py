@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import grpc
 import pytest
 import yaml
-from google.protobuf.struct_pb2 import Struct
 from pulumi.dynamic.dynamic import serialize_provider
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+from test_dynamic import started_by_pulumi
 
 import infra.__main__  # noqa: F401  imports every module that has a provider
 from ccm_pulumi.lib.dynamic import Provider
 from ccm_pulumi.lib.files import ROOT
+from pulumi_plugins.serve import to_struct
 
 pytestmark = pytest.mark.slow
 
@@ -32,32 +30,15 @@ def test_pip_tells_which_plugins_are_needed():
 
 
 @pytest.fixture
-def server() -> Iterator[provider_pb2_grpc.ResourceProviderStub]:
+def server(monkeypatch):
     """The SDK's server of dynamic providers, as the CLI's plugin starts it."""
     project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
     program = ROOT / project["main"]
+    monkeypatch.setenv("PULUMI_PROJECT", "ccm-from-scratch")
     # the plugin looks for the virtual environment beside the program, the language host beside Pulumi.yaml
     python = program / project["runtime"]["options"]["virtualenv"] / "bin/python"
-    process = subprocess.Popen(
-        [python, "-u", "-m", "pulumi.dynamic"],
-        cwd=program,
-        env={**os.environ, "PULUMI_PROJECT": "ccm-from-scratch"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        with grpc.insecure_channel(f"127.0.0.1:{process.stdout.readline().strip()}") as channel:
-            yield provider_pb2_grpc.ResourceProviderStub(channel)
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def struct(**values: Any) -> Struct:
-    result = Struct()
-    result.update(values)
-    return result
+    with started_by_pulumi(program, python) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield provider_pb2_grpc.ResourceProviderStub(channel)
 
 
 def all_below(kind: type) -> set[type]:
@@ -70,12 +51,12 @@ SOME = {"servers": {}, "allowed": [], "cluster": "c", "server_id": "1", "subnet_
 
 def test_every_provider_can_be_served(server: provider_pb2_grpc.ResourceProviderStub):
     settings = {"hcloud:token": "x" * 64}
-    server.Configure(provider_pb2.ConfigureRequest(args=struct(**settings), variables=settings), timeout=60)
+    server.Configure(provider_pb2.ConfigureRequest(args=to_struct(settings), variables=settings), timeout=60)
     # not those that tests make, which share a process with this one
     kinds = {kind for kind in all_below(Provider) if kind.__module__.startswith(("ccm_pulumi.", "infra."))}
     assert len(kinds) >= 9
     for kind in kinds:
-        inputs = struct(__provider=serialize_provider(kind()), name="x", **SOME)
+        inputs = to_struct({"__provider": serialize_provider(kind()), "name": "x", **SOME})
         urn = f"urn:pulumi:s::p::pulumi-python:dynamic/ccm-from-scratch:{kind.__name__}::x"
         answer = server.Check(provider_pb2.CheckRequest(urn=urn, olds=inputs, news=inputs), timeout=60)
         assert answer.inputs["name"] == "x", kind
