@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
+from ipaddress import IPv4Network
 
 import pytest
 
 from ccm_pulumi.cluster import pod_network
+from ccm_pulumi.servers.nat import nat_script
 from hetzner_machines import namespaces
 from hetzner_machines.runner import inside
 
@@ -27,22 +29,21 @@ def test_only_what_leaves_the_cluster_is_translated():
 
 
 @pytest.mark.skipif(not shutil.which("nft"), reason="nft is not installed")
-@pytest.mark.parametrize("metadata", [True, False])
-def test_nft_takes_the_rules(metadata):
-    rules = pod_network.rules("10.244.0.0/16", metadata=metadata)
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pod_network.rules("10.244.0.0/16", metadata=True),
+        pod_network.rules("10.244.0.0/16", metadata=False),
+        nat_script(IPv4Network("10.0.0.0/8")).split(".nft <<'END'\n")[1].split("END\n")[0],
+    ],
+)
+def test_nft_takes_the_rules(rules):
     done = subprocess.run(
         ["nft", "--check", "-f", "-"], input=rules, capture_output=True, text=True, check=False, timeout=60
     )
-    if "Operation not permitted" in done.stderr:
+    if "Operation not permitted" in done.stderr or "cache initialization failed" in done.stderr:
         pytest.skip("nft may not be used here")
     assert done.returncode == 0, done.stderr
-
-
-def test_the_script_is_one_that_a_shell_can_read():
-    script = pod_network.script("10.244.3.0/24", "10.244.0.0/16", metadata=False)
-    subprocess.run(["sh", "-n"], input=script, text=True, check=True, timeout=60)
-    assert pod_network.bridge_configuration("10.244.3.0/24") in script
-    assert pod_network.rules("10.244.0.0/16", metadata=False) in script
 
 
 def test_nodes_without_a_range_are_told_with_the_reason():

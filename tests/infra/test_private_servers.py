@@ -30,7 +30,7 @@ from ccm_pulumi.cluster.pod_network import PodNetworkProvider
 from ccm_pulumi.cluster.ready_nodes import ReadyNodesProvider, ssh_command
 from ccm_pulumi.lib.errors import GatewayKeyError, HostKeyError, UnreachableError
 from ccm_pulumi.lib.ssh import Host, connect
-from ccm_pulumi.servers.nat import gateway_of, nat_script, private_script
+from ccm_pulumi.servers.nat import gateway_of, private_script
 from ccm_pulumi.servers.server import BootProvider, NatSetupProvider, host_of
 from infra.ccm_image import ImportedImageProvider
 
@@ -340,11 +340,6 @@ async def test_who_is_missing_on_the_way_is_named(pair, unused_tcp_port_factory,
 # --- scripts
 
 
-@pytest.mark.parametrize("script", [private_script(NETWORK), nat_script(NETWORK)])
-def test_a_shell_can_read_the_scripts(script):
-    subprocess.run([SH, "-n"], input=script, text=True, check=True, timeout=60)
-
-
 @given(network=st.integers(0, 255).map(lambda part: IPv4Network(f"10.{part}.0.0/16")))
 def test_the_route_goes_by_the_networks_first_address(network):
     assert gateway_of(network) == str(network.network_address + 1)
@@ -360,14 +355,3 @@ def test_a_default_route_is_given_where_there_is_none(tmp_path, there, added):
     subprocess.run([SH, "-s"], input=body, env=environment, text=True, check=True, timeout=60)
     said = tmp_path / "said"
     assert (said.read_text().strip() if said.exists() else "") == added
-
-
-@pytest.mark.skipif(not shutil.which("nft"), reason="nft is not installed")
-def test_nft_takes_the_rules_of_the_nat_server():
-    rules = nat_script(NETWORK).split(".nft <<'END'\n")[1].split("END\n")[0]
-    done = subprocess.run(
-        ["nft", "--check", "-f", "-"], input=rules, capture_output=True, text=True, check=False, timeout=60
-    )
-    if "Operation not permitted" in done.stderr or "cache initialization failed" in done.stderr:
-        pytest.skip("nft may not be used here")
-    assert done.returncode == 0, done.stderr

@@ -71,6 +71,7 @@ def as_written(script: str) -> Report:
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
 def test_what_a_script_writes_is_what_the_probe_looks_at(script: str) -> None:
+    subprocess.run(["sh", "-n"], input=script, text=True, check=True, timeout=60)
     written = written_by(script)
     assert written.files
     assert written.files.keys() <= set(probe.FILES)
