@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 
@@ -21,3 +22,10 @@ def programs(folder: Path, **scripts: str) -> str:
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
     return f"{folder}:/usr/bin:/bin"
+
+
+def sh(script: str, path: str | None = None, *, check: bool = True, **variables: str):
+    """Runs a script from standard input, as on a server; without a PATH, with this process' environment."""
+    environment = {"PATH": path, **variables} if path else None
+    run = {"capture_output": True, "text": True, "timeout": 60}
+    return subprocess.run(["sh", "-s"], input=script, env=environment, check=check, **run)

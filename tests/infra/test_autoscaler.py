@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from fake_programs import programs
+from fake_programs import programs, sh
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -178,11 +178,9 @@ def test_pools_with_bounds_are_public_or_not_together(defaults):
 def test_a_server_joins_by_one_that_is_ready(tmp_path, said, chosen):
     answers = "".join(f"*/{address}:6443/*) printf {code} ;; " for address, code in said.items())
     curl = f'case "$*" in {answers}*) printf 000; exit 7 ;; esac'
-    path = {"PATH": programs(tmp_path, curl=curl, sleep="")}
+    path = programs(tmp_path, curl=curl, sleep="")
     script = f"set -eu\n{choose_server(['10.0.0.2', '10.0.0.3', '10.0.0.4'])}\nprintenv K3S_URL"
-    run = {"text": True, "capture_output": True, "timeout": 60}
-    done = subprocess.run(["sh"], input=script, env=path, check=True, **run)
-    assert done.stdout.strip() == f"https://{chosen}:6443"
+    assert sh(script, path).stdout.strip() == f"https://{chosen}:6443"
 
 
 def deployment(*groups):

@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 import yaml
 from control_servers import DYNAMIC, FLAGS, PROPS, SEVERAL, SNAPSHOTS
-from fake_programs import programs
+from fake_programs import programs, sh
 from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
@@ -223,8 +223,7 @@ def test_snapshots_in_s3_are_told_in_a_file_for_root_alone(defaults, tmp_path):
     file = tmp_path / "etc" / "etcd-s3.yaml"
 
     def keep(content):
-        script = f"set -eu; umask 077\n{k3s_scripts.keep_store(content, str(file))}"
-        subprocess.run(["sh"], input=script, capture_output=True, text=True, check=True, timeout=60)
+        sh(f"set -eu; umask 077\n{k3s_scripts.keep_store(content, str(file))}")
 
     for _ in range(2):
         keep(settings_file(wanted.s3))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 from control_servers import PROPS, SEVERAL, peer
-from fake_programs import programs
+from fake_programs import programs, sh
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,10 +86,8 @@ def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
     for path, content in has.items():
         (tmp_path / path).write_text(content)
     tells = '[ "$1" = --version ] && echo "k3s version v1.36.3+k3s1 (abc)"'
-    environment = {"PATH": programs(tmp_path, k3s=f"{tells} || [ -e {tmp_path}/ready ]")}
-    run = {"text": True, "capture_output": True, "timeout": 60}
-    done = subprocess.run(["sh", "-s"], input=question("mine"), env=environment, check=True, **run)
-    answer = read_answer(peer(2), done.stdout)
+    path = programs(tmp_path, k3s=f"{tells} || [ -e {tmp_path}/ready ]")
+    answer = read_answer(peer(2), sh(question("mine"), path).stdout)
     assert (answer.has, answer.encrypted) == said
     assert answer.version == "v1.36.3+k3s1"
 

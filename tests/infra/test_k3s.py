@@ -5,12 +5,11 @@ import dataclasses
 import hashlib
 import json
 import shlex
-import subprocess
 
 import pytest
 import yaml
 from control_servers import PROPS
-from fake_programs import programs
+from fake_programs import programs, sh
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,16 +99,7 @@ class Machine:
         self._path = programs(self._folder / "bin", **scripts)
 
     def run(self, script):
-        environment = {"PATH": self._path, "TMPDIR": str(self._folder)}
-        return subprocess.run(
-            ["sh", "-s"],
-            input=script,
-            env=environment,
-            text=True,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        return sh(script, self._path, check=False, TMPDIR=str(self._folder))
 
 
 @pytest.fixture

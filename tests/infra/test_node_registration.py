@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import subprocess
-
 import pytest
-from fake_programs import programs
+from fake_programs import programs, sh
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,9 +25,7 @@ def k3s(tmp_path):
   *"get node"*) printf %s '{node}' ;;
   *delete*) echo "$*" >> {log} ;;
 esac"""
-        environment = {"PATH": programs(tmp_path, k3s=k3s)}
-        done = subprocess.run(["sh", "-s"], input=script, text=True, env=environment, timeout=60, check=False)
-        assert done.returncode == 0
+        sh(script, programs(tmp_path, k3s=k3s))
         return log.read_text()
 
     return run

@@ -12,7 +12,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
-from fake_programs import programs
+from fake_programs import programs, sh
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,11 +145,9 @@ esac""",
         )
         (tmp_path / f"{name}.service").write_text(text)
         (tmp_path / f"{name}.service.env").write_text(environment)
-        done = subprocess.run(
-            ["sh", "-s"], input=probe.probe_script(), capture_output=True, text=True, timeout=60, check=True
-        )
-        assert "S3CRET" not in done.stdout
-        return parse(done.stdout)
+        said = sh(probe.probe_script()).stdout
+        assert "S3CRET" not in said
+        return parse(said)
 
     return look
 
