@@ -58,13 +58,6 @@ def test_missing_packages_are_named_with_the_command():
         packages.ensure(BARE[HOLLOW], print, lambda: False)
 
 
-def test_wsl2():
-    obstacle = "machines need a disk that overlays and device nodes can lie on"
-    windows = Host("Linux", "5.15.153.1-microsoft-standard-WSL2", obstacle=obstacle)
-    assert "below ~, not below /mnt" in decide(AUTO, windows).reason
-    assert "WSL2" not in decide(AUTO, replace(windows, release="6.12.0")).reason
-
-
 @given(host=hosts, wanted=st.sampled_from([AUTO, MACHINES, HOLLOW]))
 def test_a_chosen_backend_is_used_or_an_error(host, wanted):
     try:

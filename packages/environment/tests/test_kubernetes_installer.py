@@ -302,25 +302,6 @@ async def test_another_release(machine, asked):
     assert machine.log.read_text().count("restart k3s") == 2
 
 
-async def test_a_channel_leads_to_the_page_of_its_release(server):
-    def end(channel):
-        with urllib.request.urlopen(str(server.make_url(f"/k3s/channels/{channel}")), timeout=60) as answer:
-            return answer.geturl().rpartition("/")[2]
-
-    for channel, release in (
-        ("stable", "v1.37.2+k3s1"),
-        ("v1.37", "v1.37.2+k3s1"),
-        ("v1.35", f"v{OLDEST}+k3s1"),
-        (f"v{OLDEST}", f"v{OLDEST}+k3s1"),
-    ):
-        assert await asyncio.to_thread(end, channel) == release
-    for channel in ("v1.36", "v1.3", "v1", "nonsense"):
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            await asyncio.to_thread(end, channel)
-        assert refused.value.code == 404
-        refused.value.close()
-
-
 async def test_releases_that_are_not_served(server):
     for path in ("v1.30.0+k3s1/k3s", "v1.36.5+k3s1/hyperkube", "v1.37.2+k3s1/hyperkube", "..%2f..%2fetc/k3s"):
         with pytest.raises(urllib.error.HTTPError) as refused:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import dev
-from sandbox.commands import bench, deploy, env, logs, plan, test
+from sandbox.commands import bench, deploy, env, plan, test
 from sandbox.dev import parse
 from sandbox.errors import SandboxError
 
@@ -110,11 +110,6 @@ def test_the_words_of_ssh(capsys):
     said = capsys.readouterr().err
     assert "usage: ./dev ssh [-h] NAME [COMMAND ...]" in said
     assert "required: NAME" in said
-
-
-def test_no_pod_to_follow():
-    assert "has 0 replicas; './dev kubectl -n kube-system scale" in logs.why_no_pod({"spec": {"replicas": 0}})
-    assert "describe deployment/ccm-from-scratch" in logs.why_no_pod({"spec": {"replicas": 1}})
 
 
 def test_invalid_python_is_not_rolled_out(site):

@@ -23,7 +23,6 @@ from sandbox.console import Steps
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
 from sandbox.site import open_site, passphrase
-from sandbox.stack_file import opens
 
 ROOT = Path(__file__).parents[3]
 SERVER = {"type": "hcloud:index/server:Server", "urn": "urn:pulumi:hetzner::p::hcloud:index/server:Server::a"}
@@ -168,13 +167,6 @@ def test_a_lock_that_may_be_held_stays(clone, command, hostname, ended):
     assert path.exists()
 
 
-def test_failures_of_pulumi(clone, command, capfd):
-    pulumi.select_stack(clone, command, "local")
-    with pytest.raises(SandboxError, match=r"pulumi config failed \(exit code 1\)"):
-        pulumi.set_config(clone, command, "local", "a:b:c", "1")
-    assert "it is not a key" in capfd.readouterr().err
-
-
 def sealed(phrase, text=b"pulumi", salt=b"12345678"):
     """A text as the CLI encrypts it."""
     nonce = b"123456789012"
@@ -192,13 +184,6 @@ def salt_line(phrase, salt=b"12345678"):
 def salted(path, phrase):
     """Let the CLI have written its salt."""
     path.write_text(f"{path.read_text()}\nencryptionsalt: {salt_line(phrase)}\n")
-
-
-def test_salt_and_passphrase():
-    recorded = "v1:SALT"
-    assert opens("x", salt_line("x"))
-    assert not opens("y", salt_line("x"))
-    assert not opens("x", recorded)
 
 
 @pytest.mark.parametrize("stack", STACKS.values())

@@ -32,16 +32,6 @@ def test_a_package_is_fetched_once(tmp_path):
     assert asked == ["http://a/debian/pool/libc6.deb", "http://a/debian-security/pool/libc6.deb"]
 
 
-def test_several_packages_come_in_the_order_of_their_pins(tmp_path):
-    contents = [bytes([number]) for number in range(20)]
-    pins = [
-        Pin("p", "arm64", "1", f"pool/{number}.deb", hashlib.sha256(content).hexdigest(), 1)
-        for number, content in enumerate(contents)
-    ]
-    files = {f"http://a/debian/{pin.path}": content for pin, content in zip(pins, contents, strict=True)}
-    assert of(files, tmp_path)[0].packages(pins) == contents
-
-
 def test_a_spoilt_cache_is_fetched_anew(tmp_path):
     place, asked = of({"http://a/debian/pool/libc6.deb": CONTENT}, tmp_path)
     place.package(PIN)
@@ -175,11 +165,3 @@ def test_a_file_without_an_end_is_given_up(web):
     statuses += [200]
     with pytest.raises(OSError, match="more than 1 bytes"):
         web_get({}, lambda _: None)(address, 1)
-
-
-def test_asking_has_an_end(web):
-    statuses, address = web
-    statuses += [503] * 9
-    with pytest.raises(OSError, match="503"):
-        web_get({}, lambda _: None)(address, 9)
-    assert len(statuses) == 5

@@ -21,11 +21,6 @@ SERVICE = {
 }
 
 
-def test_servers_are_those_of_the_service_kubernetes():
-    assert servers_of(ENDPOINTS) == ["https://10.0.0.2:6443", "https://10.0.0.3:6443"]
-    assert servers_of(None) == servers_of({"subsets": None}) == []
-
-
 @given(st.lists(st.text(), unique=True), st.sets(st.text()))
 def test_failed_servers_are_tried_last(servers, failed):
     found = ordered(servers, failed)

@@ -9,7 +9,7 @@ from k3s_standin.cli import read_flags, start_annotations
 from k3s_standin.configfile import load, merge
 from k3s_standin.configfile import parse as parse_file
 from k3s_standin.errors import UsageError
-from k3s_standin.flags import FLAGS, help_text, parse
+from k3s_standin.flags import FLAGS, parse
 
 PLAIN = st.text(st.characters(categories=("L", "N"), include_characters="-./:=_"), min_size=1, max_size=20)
 
@@ -71,21 +71,6 @@ def test_refused_variables(command):
             parse(command, [], variables={flag.variable: "secret"})
 
 
-@pytest.mark.parametrize(
-    ("variable", "text", "flag", "value"),
-    [
-        ("K3S_DEBUG", "true", "debug", True),
-        ("K3S_KUBECONFIG_GROUP", "adm", "write-kubeconfig-group", "adm"),
-        ("K3S_SELINUX", "1", "selinux", True),
-        ("K3S_SYSTEM_DEFAULT_REGISTRY", "a.example", "system-default-registry", "a.example"),
-    ],
-)
-def test_variables_without_effect(variable, text, flag, value):
-    given = parse("server", [], variables={variable: text})
-    assert given.values == {flag: value}
-    assert given.warnings == (f"--{flag} has no effect in the stand-in",)
-
-
 def test_variables_of_k3s(tmp_path):
     assert parse("agent", [], variables={"K3S_LB_SERVER_PORT": "7000"}).values["lb-server-port"] == "7000"
     refused = ("ENDPOINT", "CAFILE", "CERTFILE", "KEYFILE")
@@ -109,12 +94,6 @@ def test_both_notations_of_a_flag_mean_the_same(flag, text):
 def test_any_command_line_is_parsed_or_refused(words):
     with suppress(UsageError):
         parse("server", words)
-
-
-def test_help_lists_every_flag_of_the_command():
-    for command in ("server", "agent"):
-        text = help_text(command)
-        assert all(f"--{flag.name}" in text for flag in FLAGS if command in flag.commands)
 
 
 def test_a_configuration_file_has_texts_switches_and_lists():
@@ -202,22 +181,6 @@ def test_unknown_settings_of_a_file(tmp_path):
 def test_errors_of_a_file_name_the_line(text, words):
     with pytest.raises(UsageError, match=words):
         parse_file(text)
-
-
-@given(
-    st.dictionaries(
-        st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1),
-        st.one_of(PLAIN.filter(lambda t: t[0] != "-"), st.booleans(), st.lists(PLAIN)),
-    )
-)
-def test_a_written_configuration_file_is_read_back(settings):
-    lines = []
-    for key, value in settings.items():
-        if isinstance(value, list):
-            lines += [f"{key!r}:", *(f"  - '{item}'" for item in value)]
-        else:
-            lines.append(f"{key!r}: {str(value).lower() if isinstance(value, bool) else repr(value)}")
-    assert parse_file("\n".join(lines)) == settings
 
 
 def test_a_plus_adds_to_the_list_of_the_file_before():

@@ -1,11 +1,10 @@
-import json
 import os
 
 import pytest
 import pytest_asyncio
 import yaml
 
-from k3s_standin import manifests, versions
+from k3s_standin import manifests
 from k3s_standin.manifests import Deployer, is_disabled, objects, stage
 from sandbox.kubernetes.controlplane import ControlPlane
 
@@ -20,22 +19,6 @@ def packaged():
 def of_kind(text, kind):
     (found,) = [one for one in objects(text) if one["kind"] == kind]
     return found
-
-
-def test_manifests_have_k3ss_names_and_no_variable_is_left(packaged):
-    assert set(packaged) == {
-        "coredns.yaml",
-        "local-storage.yaml",
-        "metrics-server/aggregated-metrics-reader.yaml",
-        "metrics-server/auth-delegator.yaml",
-        "metrics-server/auth-reader.yaml",
-        "metrics-server/metrics-apiservice.yaml",
-        "metrics-server/metrics-server-deployment.yaml",
-        "metrics-server/metrics-server-service.yaml",
-        "metrics-server/resource-reader.yaml",
-        "rolebindings.yaml",
-    }
-    assert not [path for path, text in packaged.items() if "%{" in text]
 
 
 def test_coredns_waits_for_a_cloud_controller_manager_and_has_k3ss_corefile(packaged):
@@ -68,17 +51,6 @@ def test_coredns_serves_at_an_address_of_each_family(address, addresses, policy)
         addresses,
         policy,
     )
-
-
-def test_local_storage_is_the_default_and_its_helper_is_an_image_that_machines_have(packaged):
-    text = packaged["local-storage.yaml"]
-    default = "storageclass.kubernetes.io/is-default-class"
-    assert of_kind(text, "StorageClass")["metadata"]["annotations"][default] == "true"
-    config = of_kind(text, "ConfigMap")["data"]
-    (paths,) = json.loads(config["config.json"])["nodePathMap"]
-    assert paths["paths"] == ["/var/volumes"]
-    (helper,) = yaml.safe_load(config["helperPod.yaml"])["spec"]["containers"]
-    assert (helper["image"], helper["imagePullPolicy"]) == (versions.BUSYBOX_IMAGE, "IfNotPresent")
 
 
 @pytest.mark.parametrize(

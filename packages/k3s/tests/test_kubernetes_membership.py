@@ -17,14 +17,10 @@ from k3s_standin.etcd import (
     Learners,
     Member,
     MembershipError,
-    describe,
     plan_join,
-    read_member,
 )
-from k3s_standin.node_controller import etcd_member
 from k3s_standin.options import server_options
 from k3s_standin.pki import Pki
-from k3s_standin.server import server_metadata
 from k3s_standin.supervisor import StrangerError, Supervisor
 from k3s_standin.token import Token, authority_hash
 from tests.ports import free_port
@@ -57,13 +53,6 @@ def test_initial_cluster_has_every_member_once(numbers, own):
         f"{one.name}={one.peers[0]}" for one in map(member, numbers | {own})
     )
     assert plan.add == (own not in numbers)
-
-
-@given(st.booleans(), st.lists(st.text()), st.lists(st.text()), st.text(), st.text())
-def test_a_member_is_read_as_it_was_described(learner, peers, clients, name, number):
-    one = Member(number, name, tuple(peers), tuple(clients), learner)
-    assert read_member(describe(one)) == one
-    assert read_member({key: value for key, value in describe(one).items() if value}) == one
 
 
 def test_joining_uses_voting_members():
@@ -138,12 +127,6 @@ def test_a_removed_member_starts_with_new_data(tmp_path):
     store.bury(f'{{"level":"warn","error":"{REMOVED}"}}')
     assert store.name("m1", joins=True, managed=False) != name
     assert not store.initialized
-
-
-def test_a_servers_node_names_its_member():
-    noted = server_metadata(EtcdMember("m1-1", "10.0.0.2"))
-    assert etcd_member({"metadata": noted}) == ("m1-1", "10.0.0.2")
-    assert etcd_member({"metadata": server_metadata(None)}) is None
 
 
 # A server's answers to those that want to be servers, over TLS.

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k3s_standin.control_plane import parse_flags
 from k3s_standin.errors import UsageError
 from k3s_standin.nodepassword import hash_password, matches
 from k3s_standin.options import agent_options, check_node_ips, node_options, server_options
@@ -107,11 +106,6 @@ def test_a_server_is_advertised_at_its_external_address_first(flags, advertised)
     assert server_options(flags, "c", "192.0.2.1").advertise_address == advertised
 
 
-@pytest.mark.parametrize("backend", ["none", "vxlan", "host-gw", "wireguard-native"])
-def test_flannel_backends_of_k3s_are_accepted(backend):
-    assert server_options({"flannel-backend": backend}, "c", "192.0.2.1").flannel_backend == backend
-
-
 @pytest.mark.parametrize("backend", ["None", "wireguard", "ipsec", "tailscale", "vxlan ", "vxlan=Port=1", ""])
 def test_other_flannel_backends_are_refused_as_in_k3s(backend):
     said = f"--flannel-backend: Cannot configure unknown flannel backend '{backend}': .*none, vxlan, host-gw"
@@ -132,11 +126,6 @@ def test_other_flannel_backends_are_refused_as_in_k3s(backend):
 def test_wrong_options_of_a_server(values, text):
     with pytest.raises(UsageError, match=text):
         server_options(values, "control", "192.0.2.1")
-
-
-def test_component_flags_override_and_feature_gates_add_up():
-    given = parse_flags(["v=2", "--v=4", "feature-gates=A=true", "feature-gates=B=true", "switch"])
-    assert given == {"v": "4", "feature-gates": "A=true,B=true", "switch": "true"}
 
 
 def test_a_token_is_bare_or_names_the_servers_authority():

@@ -1,9 +1,6 @@
 import tomllib
 
 import pytest
-import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from k3s_standin import registries, runtime
 from k3s_standin.errors import UsageError
@@ -130,31 +127,3 @@ def test_only_our_old_folders_are_removed(tmp_path):
     (tmp_path / "own.example/hosts.toml").write_text("server = 'https://own.example'\n")
     registries.write_host_files(tmp_path, {"_default": registries.HEADER})
     assert {path.name for path in tmp_path.iterdir()} == {"_default", "own.example"}
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["mirrors", "configs", "endpoint", "auth", "tls", "password", "ca_file", "*"])
-            | st.text(max_size=8),
-            inner,
-            max_size=3,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(VALUES)
-def test_any_registries_file_is_refused_or_valid_toml(value):
-    text = yaml.safe_dump(value)
-    try:
-        asked = registries.parse(text)
-    except UsageError:
-        return
-    tomllib.loads(runtime.containerd_config(asked))
-    for folder, content in registries.host_files(asked).items():
-        assert folder
-        tomllib.loads(content)

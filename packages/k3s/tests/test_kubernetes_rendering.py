@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from k3s_standin import capacity, configfile, encryption, network, node_controller, nodeconfig, paths, runtime
+from k3s_standin import capacity, configfile, encryption, node_controller, nodeconfig, paths, runtime
 from k3s_standin.capacity import Capacity
 from k3s_standin.children import child_environment
 from k3s_standin.control_plane import ControlPlane, EtcdMember, commands, nth_address
 from k3s_standin.etcd import host
-from k3s_standin.kubelet import ClusterFacts, kubelet_command, kubelet_config, proxy_config
+from k3s_standin.kubelet import ClusterFacts, kubelet_command
 from k3s_standin.node import node_annotations
 from k3s_standin.options import node_options, server_options
 from k3s_standin.pki import Pki, serving_names
@@ -46,14 +46,6 @@ def control_plane(**changes):
         "service_cidr": "10.43.0.0/16",
     }
     return ControlPlane(**{**settings, **changes})
-
-
-def test_the_cloud_is_left_to_the_cloud_controller_manager():
-    manager = flags(commands(control_plane())["kube-controller-manager"])
-    assert manager["cloud-provider"] == "external"
-    assert manager["allocate-node-cidrs"] == "true"
-    assert manager["configure-cloud-routes"] == "false"
-    assert manager["cluster-cidr"] == "10.244.0.0/16"
 
 
 def test_certificates_are_required():
@@ -114,22 +106,6 @@ def test_arguments_of_the_kubelet():
     assert "provider-id" not in found, "with --disable-cloud-controller the provider ID is not ours to give"
 
 
-def test_configuration_of_the_kubelet():
-    config = kubelet_config(FACTS, {"memory": "1Mi"})
-    assert config["authentication"]["anonymous"] == {"enabled": False}
-    assert config["protectKernelDefaults"] is True
-    assert config["clusterDNS"] == ["10.43.0.10"]
-    assert config["systemReserved"] == {"memory": "1Mi"}
-
-
-def test_kube_proxy_serves_node_ports_on_every_address_as_with_k3s():
-    proxy = proxy_config(node_options({}, "w"), FACTS, Path("k"))
-    assert proxy["mode"] == "iptables"
-    assert "nodePortAddresses" not in proxy, "kube-proxy's default by iptables: all addresses"
-    assert proxy["healthzBindAddress"].startswith("127.0.0.1:")
-    assert proxy["conntrack"] == {"maxPerCore": 0, "min": 0}, "the host's, with Kubernetes' timeouts"
-
-
 def test_address_annotations_as_in_k3s():
     node = node_options({"node-ip": ["10.0.0.2"], "node-external-ip": ["203.0.113.9"]}, "w")
     assert node_annotations(node) == {
@@ -137,15 +113,6 @@ def test_address_annotations_as_in_k3s():
         "k3s.io/internal-ip": "10.0.0.2",
         "k3s.io/external-ip": "203.0.113.9",
     }
-
-
-def test_the_pod_network_keeps_the_address_of_a_pod_inside_the_cluster():
-    bridge = json.loads(network.configuration(["10.244.1.0/24"]))["plugins"][0]
-    assert bridge["ipMasq"] is False
-    assert bridge["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
-    rules = network.masquerade_rules("10.244.0.0/16,fd00::/56")
-    assert "ip saddr 10.244.0.0/16 ip daddr != { 10.244.0.0/16, 224.0.0.0/4 } masquerade" in rules
-    assert "fd00" not in rules, "the table is one of IPv4"
 
 
 @pytest.mark.parametrize(

@@ -195,18 +195,6 @@ def test_the_kernel_tells_power_off_from_reboot(status, end):
     assert guest.ending(int(status)) == end
 
 
-def test_records_survive_the_disk(tmp_path):
-    path = tmp_path / "record.json"
-    records.write_json(path, boot())
-    assert records.read_boot(path) == boot()
-    identity = processes.Identity(1, 2, "b")
-    for run in (records.Run(identity, identity), records.Run(identity, None)):
-        records.write_json(path, run)
-        assert records.read_run(path) == run
-    assert records.read_run(tmp_path / "none") is None
-    assert records.read_end(tmp_path / "none") == records.KILLED
-
-
 def test_a_process_is_known_by_its_start_too():
     own = processes.identify(os.getpid())
     assert processes.alive(own)
@@ -366,12 +354,6 @@ def test_inotify_instances_are_counted_inside_our_machines(tmp_path):
     assert capacity.instances_inside({ours}, tmp_path) == 2
     assert capacity.instances_inside((), tmp_path) == 0
     assert capacity.process_namespace(99, tmp_path) is None
-
-
-def test_five_control_servers_fit_into_the_kernels_default():
-    assert capacity.instances_needed(0, 0) == 0
-    assert capacity.instances_needed(5, 5) <= 128
-    assert capacity.instances_needed(2, 0) == 2 * capacity.INSTANCES_OF_A_MACHINE
 
 
 @given(st.sampled_from(["net", "srv", "lb"]), st.integers(1, 2**40))

@@ -82,15 +82,6 @@ def test_routes_of_the_kernel_stay():
     assert topology.network_changes(network, addresses, routes) == []
 
 
-@given(
-    st.dictionaries(st.integers(1, 50), st.integers(0, 20)).filter(lambda s: len(set(s.values())) == len(s))
-)
-def test_a_free_slot_is_the_lowest(slots):
-    free = topology.free_slot(slots)
-    assert free not in slots.values()
-    assert all(lower in slots.values() for lower in range(free))
-
-
 @given(st.integers(1, 2**40))
 def test_names_of_ports_fit_the_kernel_and_addresses_are_unicast(number):
     assert len(topology.port(number)) <= 15
@@ -125,11 +116,6 @@ def test_a_machine_without_public_address_asks_for_metadata_through_its_network(
     lines = topology.private_end_lines("ens10", "10.0.0.2", network, metadata=metadata)
     assert len(lines) == count
     assert ("route replace 169.254.169.254 via 10.0.0.1 dev ens10" in lines) is metadata
-
-
-def test_a_gateway_keeps_its_hardware_address():
-    lines = topology.network_link_lines(2000001)
-    assert "link add br0 up address 8a:00:00:1e:84:81 type bridge" in lines
 
 
 def test_alias_addresses_follow_their_member():
