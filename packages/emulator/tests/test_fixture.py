@@ -32,18 +32,6 @@ def test_the_examples_of_the_guide_work(installed, guide, tmp_path, options):
     assert outcomes(said) == {"passed": 2 * guide.examples.count("\ndef test_")}, said.stdout
 
 
-def test_the_plugin_imports_nothing_without_the_fixture(installed, tmp_path):
-    (tmp_path / "test_other.py").write_text(
-        "import sys\n"
-        "def test_nothing_was_imported():\n"
-        "    ours = {name for name in sys.modules if name.startswith('hetzner_emulator.')}\n"
-        "    assert ours == {'hetzner_emulator.testing', 'hetzner_emulator.testing.plugin'}\n"
-        "    assert not {'aiohttp', 'hcloud', 'msgspec', 'cryptography'} & sys.modules.keys()\n"
-    )
-    said = pytest_in(installed, tmp_path)
-    assert outcomes(said) == {"passed": 1}, said.stdout
-
-
 def test_packages_of_a_project_can_have_any_name(installed, tmp_path):
     for name in ("sandbox", "ccm", "json"):
         (tmp_path / name).mkdir()
@@ -53,112 +41,106 @@ def test_packages_of_a_project_can_have_any_name(installed, tmp_path):
     assert outcomes(said) == {"passed": 1}, said.stdout
 
 
-def test_tests_are_isolated(installed, tmp_path):
-    (tmp_path / "test_isolation.py").write_text(
-        "import pytest, hcloud\n"
-        "left = []\n"
-        "@pytest.mark.parametrize('turn', [1, 2, 3])\n"
-        "def test_it(hetzner_cloud, turn):\n"
-        "    assert hetzner_cloud.requests == []\n"
-        "    assert hetzner_cloud.faults.listing() == []\n"
-        "    assert hetzner_cloud.settings()['actions'] == 'instant'\n"
-        "    assert hetzner_cloud.settings()['limits']['networks'] == 50\n"
-        "    assert hetzner_cloud.client().networks.get_all() == []\n"
-        "    for client in left:\n"
-        "        with pytest.raises(hcloud.APIException, match='invalid'):\n"
-        "            client.networks.create('late', '10.0.0.0/16')\n"
-        "    left.append(hetzner_cloud.client())\n"
-        "    hetzner_cloud.client().networks.create('net', '10.0.0.0/16')\n"
-        "    hetzner_cloud.settings(actions='slow', limits={'networks': 1})\n"
-        "    hetzner_cloud.faults.add(method='GET', code='locked')\n"
-    )
-    said = pytest_in(installed, tmp_path)
-    assert outcomes(said) == {"passed": 3}, said.stdout
+# A project's tests, and how many of them pass.
+PROGRAMS = {
+    ("the plugin imports nothing without the fixture", 1): r"""
+import sys
+def test_nothing_was_imported():
+    ours = {name for name in sys.modules if name.startswith('hetzner_emulator.')}
+    assert ours == {'hetzner_emulator.testing', 'hetzner_emulator.testing.plugin'}
+    assert not {'aiohttp', 'hcloud', 'msgspec', 'cryptography'} & sys.modules.keys()
+""",
+    ("tests are isolated", 3): r"""
+import pytest, hcloud
+left = []
+@pytest.mark.parametrize('turn', [1, 2, 3])
+def test_it(hetzner_cloud, turn):
+    assert hetzner_cloud.requests == []
+    assert hetzner_cloud.faults.listing() == []
+    assert hetzner_cloud.settings()['actions'] == 'instant'
+    assert hetzner_cloud.settings()['limits']['networks'] == 50
+    assert hetzner_cloud.client().networks.get_all() == []
+    for client in left:
+        with pytest.raises(hcloud.APIException, match='invalid'):
+            client.networks.create('late', '10.0.0.0/16')
+    left.append(hetzner_cloud.client())
+    hetzner_cloud.client().networks.create('net', '10.0.0.0/16')
+    hetzner_cloud.settings(actions='slow', limits={'networks': 1})
+    hetzner_cloud.faults.add(method='GET', code='locked')
+""",
+    ("errors name the cause", 1): r"""
+import pytest
+from hetzner_emulator.testing.cloud import CloudError
+def test_it(hetzner_cloud):
+    with pytest.raises(CloudError, match=r"'metod': unknown; allowed: .*method"):
+        hetzner_cloud.faults.add(metod='GET')
+    with pytest.raises(CloudError, match="'actions': must be one of: instant"):
+        hetzner_cloud.settings(actions='fast')
+    hetzner_cloud.faults.add(path='/serverz', code='locked')
+    hetzner_cloud.client().servers.get_all()
+    with pytest.raises(CloudError, match='never struck .*/serverz'):
+        hetzner_cloud.faults.expect_struck()
+    with pytest.raises(CloudError, match='not found'):
+        hetzner_cloud.admin('GET', '/nowhere')
+""",
+    ("a frozen clock and a closed stdin", 1): r"""
+import time
+def test_it(monkeypatch, hetzner_cloud):
+    monkeypatch.setattr(time, 'time', lambda: 0.0)
+    monkeypatch.setattr(time, 'monotonic', lambda: 0.0)
+    assert hetzner_cloud.client().locations.get_by_name('fsn1')
+    assert hetzner_cloud.requests[0].at > 1e9
+""",
+    ("clients bypass a proxy", 1): r"""
+import os, subprocess, sys, urllib.request
+from hetzner_emulator.testing.cloud import running
+ASK = 'import hcloud, os; hcloud.Client(os.environ["HCLOUD_TOKEN"], '\
+    'api_endpoint=os.environ["HCLOUD_ENDPOINT"]).locations.get_all()'
+def test_it(monkeypatch):
+    monkeypatch.setenv('HTTP_PROXY', 'http://127.0.0.1:1')
+    monkeypatch.setenv('http_proxy', 'http://127.0.0.1:1')
+    monkeypatch.setenv('NO_PROXY', 'corp.example')
+    monkeypatch.delenv('no_proxy', raising=False)
+    with running() as cloud:
+        assert cloud.client().locations.get_by_name('fsn1')
+        environment = {**os.environ, **cloud.environment}
+        subprocess.run([sys.executable, '-c', ASK], env=environment, check=True)
+    assert os.environ['NO_PROXY'] == 'corp.example'
+    assert 'no_proxy' not in os.environ
+""",
+    ("clients send requests only to the emulator", 2): r"""
+import sys, hcloud, pytest
+asked = []
+def network(event, arguments):
+    if event in ('socket.connect', 'socket.getaddrinfo'):
+        asked.append(arguments[1][0] if event == 'socket.connect' else arguments[0])
+sys.addaudithook(network)
+def test_it(hetzner_cloud):
+    client = hetzner_cloud.client()
+    assert client.storage_boxes.get_all() == []
+    with pytest.raises(hcloud.APIException) as raised:
+        client.storage_box_types.get_all()
+    assert raised.value.code == 'unsupported_error'
+    for part in vars(client).values():
+        if callable(getattr(part, 'get_all', None)) and part is not client.actions:
+            try:
+                part.get_all()
+            except hcloud.APIException:
+                pass
+    assert len(hetzner_cloud.requests) > 15
+    assert set(asked) == {'127.0.0.1'}
+def test_variables(hetzner_cloud):
+    points = {v for k, v in hetzner_cloud.environment.items() if k.endswith('ENDPOINT')}
+    assert points == {hetzner_cloud.endpoint}
+""",
+}
 
 
-def test_errors_name_the_cause(installed, tmp_path):
-    (tmp_path / "test_errors.py").write_text(
-        "import pytest\n"
-        "from hetzner_emulator.testing.cloud import CloudError\n"
-        "def test_it(hetzner_cloud):\n"
-        "    with pytest.raises(CloudError, match=r\"'metod': unknown; allowed: .*method\"):\n"
-        "        hetzner_cloud.faults.add(metod='GET')\n"
-        "    with pytest.raises(CloudError, match=\"'actions': must be one of: instant\"):\n"
-        "        hetzner_cloud.settings(actions='fast')\n"
-        "    hetzner_cloud.faults.add(path='/serverz', code='locked')\n"
-        "    hetzner_cloud.client().servers.get_all()\n"
-        "    with pytest.raises(CloudError, match='never applied .*/serverz'):\n"
-        "        hetzner_cloud.faults.expect_struck()\n"
-        "    with pytest.raises(CloudError, match='not found'):\n"
-        "        hetzner_cloud.admin('GET', '/nowhere')\n"
-    )
-    said = pytest_in(installed, tmp_path)
-    assert outcomes(said) == {"passed": 1}, said.stdout
-
-
-def test_a_frozen_clock_and_a_closed_stdin(installed, tmp_path):
-    (tmp_path / "test_clock.py").write_text(
-        "import time\n"
-        "def test_it(monkeypatch, hetzner_cloud):\n"
-        "    monkeypatch.setattr(time, 'time', lambda: 0.0)\n"
-        "    monkeypatch.setattr(time, 'monotonic', lambda: 0.0)\n"
-        "    assert hetzner_cloud.client().locations.get_by_name('fsn1')\n"
-        "    assert hetzner_cloud.requests[0].at > 1e9\n"
-    )
+@pytest.mark.parametrize(("name", "tests"), PROGRAMS)
+def test_a_project(installed, tmp_path, name, tests):
+    (tmp_path / "test_it.py").write_text(PROGRAMS[name, tests])
     said = pytest_in(installed, tmp_path, "-s")
-    assert outcomes(said) == {"passed": 1}, said.stdout
-
-
-def test_clients_bypass_a_proxy(installed, tmp_path):
-    (tmp_path / "test_proxy.py").write_text(
-        "import os, subprocess, sys, urllib.request\n"
-        "from hetzner_emulator.testing.cloud import running\n"
-        "ASK = 'import hcloud, os; hcloud.Client(os.environ[\"HCLOUD_TOKEN\"], '\\\n"
-        "    'api_endpoint=os.environ[\"HCLOUD_ENDPOINT\"]).locations.get_all()'\n"
-        "def test_it(monkeypatch):\n"
-        "    monkeypatch.setenv('HTTP_PROXY', 'http://127.0.0.1:1')\n"
-        "    monkeypatch.setenv('http_proxy', 'http://127.0.0.1:1')\n"
-        "    monkeypatch.setenv('NO_PROXY', 'corp.example')\n"
-        "    monkeypatch.delenv('no_proxy', raising=False)\n"
-        "    with running() as cloud:\n"
-        "        assert cloud.client().locations.get_by_name('fsn1')\n"
-        "        environment = {**os.environ, **cloud.environment}\n"
-        "        subprocess.run([sys.executable, '-c', ASK], env=environment, check=True)\n"
-        "    assert os.environ['NO_PROXY'] == 'corp.example'\n"
-        "    assert 'no_proxy' not in os.environ\n"
-    )
-    said = pytest_in(installed, tmp_path)
-    assert outcomes(said) == {"passed": 1}, said.stdout
-
-
-def test_clients_send_requests_only_to_the_emulator(installed, tmp_path):
-    (tmp_path / "test_offline.py").write_text(
-        "import sys, hcloud, pytest\n"
-        "asked = []\n"
-        "def network(event, arguments):\n"
-        "    if event in ('socket.connect', 'socket.getaddrinfo'):\n"
-        "        asked.append(arguments[1][0] if event == 'socket.connect' else arguments[0])\n"
-        "sys.addaudithook(network)\n"
-        "def test_it(hetzner_cloud):\n"
-        "    client = hetzner_cloud.client()\n"
-        "    assert client.storage_boxes.get_all() == []\n"
-        "    with pytest.raises(hcloud.APIException) as raised:\n"
-        "        client.storage_box_types.get_all()\n"
-        "    assert raised.value.code == 'unsupported_error'\n"
-        "    for part in vars(client).values():\n"
-        "        if callable(getattr(part, 'get_all', None)) and part is not client.actions:\n"
-        "            try:\n"
-        "                part.get_all()\n"
-        "            except hcloud.APIException:\n"
-        "                pass\n"
-        "    assert len(hetzner_cloud.requests) > 15\n"
-        "    assert set(asked) == {'127.0.0.1'}\n"
-        "def test_variables(hetzner_cloud):\n"
-        "    points = {v for k, v in hetzner_cloud.environment.items() if k.endswith('ENDPOINT')}\n"
-        "    assert points == {hetzner_cloud.endpoint}\n"
-    )
-    said = pytest_in(installed, tmp_path)
-    assert outcomes(said) == {"passed": 2}, said.stdout
+    assert outcomes(said) == {"passed": tests}, said.stdout
 
 
 @pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["alone", "two workers"])
