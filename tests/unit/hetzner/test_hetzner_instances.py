@@ -383,7 +383,7 @@ METAL = RobotServer(7, "metal", server_ip="203.0.113.9")
             NodeView("worker-b"),
             NAMED_ALIKE,
             None,
-            "Server 5 is named 'Worker-B': rename it, because names are",
+            "Server 5 is named 'Worker-B'. Rename it, because names are",
         ),
         (AT_NINE, [SERVER], None, "Server 7, which has its address 203.0.113.9, is named 'a': rename one of"),
         (AT_NINE, [], [METAL], "Robot server 7, which has its address 203.0.113.9, is named 'metal': rename"),

@@ -293,7 +293,7 @@ class TestTrouble:
         await site.ensure(view())
         await site.sky.fault(method="GET", path="/load_balancers", empty_listing=True, times=1)
         site.balancers.inventory.invalid.add(UID)
-        with pytest.raises(CloudUnavailable, match="is missing in the list, but exists"):
+        with pytest.raises(CloudUnavailable, match="exists, but is missing in the list"):
             await site.ensure(view())
         await site.sky.heal()
         await site.ensure(view())
