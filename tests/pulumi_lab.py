@@ -17,9 +17,9 @@ from sandbox.pulumi_cli import cli
 from sandbox.pulumi_cli.states import States
 from sandbox.site import cache_directory
 from tests.prepared import missing
+from tests.served_cloud import TOKEN
 
 ROOT = Path(__file__).parents[1]
-TOKEN = "x" * 64
 
 
 def pulumi() -> Path:

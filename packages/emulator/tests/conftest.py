@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -13,16 +13,17 @@ from random import Random
 from typing import Any
 
 import pytest
+import requests
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from cloud_emulator import READ_TOKEN, TOKENS, Emulator, Start
 from cloud_openapi import description
-from cloud_service import Service, serving
 
 from hetzner_emulator.app import create_app
 from hetzner_emulator.backend import Backend, RecordsBackend
 from hetzner_emulator.config import CloudConfig
 from tests.installed import TREE, Installed, at, begun, once, uv
+from tests.served_cloud import TOKEN, serve
 
 
 @web.middleware
@@ -71,9 +72,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzzed", type=int, default=0, help="requests made of Hetzner's document")
 
 
+class Service(requests.Session):
+    """A client of a cloud in another thread.
+
+    Attributes:
+        base: Its address, without a path.
+        writes: How many requests were sent that may change something.
+    """
+
+    def __init__(self, base: str) -> None:
+        super().__init__()
+        self.base, self.writes = base, 0
+        self.headers["Authorization"] = f"Bearer {TOKEN}"
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        self.writes += request.method != "GET"
+        return super().send(request, **options)
+
+
 @pytest.fixture(scope="session")
 def service() -> Iterator[Service]:
-    with serving() as running:
+    with contextmanager(serve)("instant") as cloud, Service(cloud.endpoint.removesuffix("/v1")) as running:
         yield running
 
 

@@ -27,12 +27,12 @@ async def test_actions_by_id(emulator: Emulator):
     found = await emulator.get(f"/actions?{query}&id=1")
     assert [action["id"] for action in found] == sorted(ids[:2])
     assert found[0]["resources"] == [{"id": second["id"], "type": "server"}]
-    own = await emulator.get(f"/servers/{first['id']}/actions?status=success")
+    own = await emulator.get(f"{first.path}/actions?status=success")
     assert {action["command"] for action in own} == {"create_server", "start_server"}
     assert await emulator.get(f"/actions/{ids[0]}") == actions[0]
     assert await emulator.get(f"/servers/actions/{ids[0]}") == actions[0]
-    assert await emulator.get(f"/servers/{second['id']}/actions/{ids[0]}") == actions[0]
-    for path in (f"/servers/{first['id']}/actions/{ids[0]}", "/actions/1"):
+    assert await emulator.get(f"{second.path}/actions/{ids[0]}") == actions[0]
+    for path in (f"{first.path}/actions/{ids[0]}", "/actions/1"):
         await emulator.expect("not_found", "GET", path)
 
 

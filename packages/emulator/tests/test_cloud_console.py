@@ -57,7 +57,7 @@ async def cloud(start: Start) -> Emulator:
     ]
     for number in range(4):
         route = {"destination": f"10.244.{number}.0/24", "gateway": f"10.0.0.{2 + number}"}
-        await emulator.ok("POST", f"/networks/{network['id']}/actions/add_route", route)
+        await emulator.ok("POST", f"{network.path}/actions/add_route", route)
     labels = {"ccm-from-scratch/namespace": "shop", "ccm-from-scratch/service": "web"}
     service = {"protocol": "tcp", "listen_port": 80, "destination_port": 30080}
     behind = (servers[2], servers[0], servers[1])  # as the API keeps them

@@ -63,7 +63,7 @@ async def test_times_and_skip(emulator: Emulator):
 async def test_rules_by_template(emulator: Emulator):
     server = await emulator.make_server()
     await inject(emulator, path="/servers/{id}", code="timeout")
-    assert (await emulator.refused("GET", f"/servers/{server['id']}"))["status"] == 504
+    assert (await emulator.refused("GET", server.path))["status"] == 504
     await emulator.ok("GET", "/servers")
 
 
@@ -124,10 +124,10 @@ async def test_a_failed_action(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
     server = await emulator.make_server()
     await inject(emulator, command="attach_*", code="timeout", message="network is down", times=1)
-    path, body = f"/servers/{server['id']}/actions/attach_to_network", {"network": network["id"]}
+    path, body = f"{server.path}/actions/attach_to_network", {"network": network["id"]}
     answer = await emulator.ok("POST", path, body)
     assert answer["action"]["error"] == {"code": "timeout", "message": "network is down"}
-    assert await emulator.get(f"/networks/{network['id']}/members") == []
+    assert await emulator.get(f"{network.path}/members") == []
     await emulator.ok("POST", path, body)
 
 

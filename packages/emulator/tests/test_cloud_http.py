@@ -75,7 +75,7 @@ async def test_a_read_only_token_cannot_write(emulator: Emulator):
 async def test_projects_do_not_see_each_other(emulator: Emulator):
     server = await emulator.make_server()
     assert await emulator.get("/servers", token=OTHER_TOKEN) == []
-    error = await emulator.refused("GET", f"/servers/{server['id']}", token=OTHER_TOKEN)
+    error = await emulator.refused("GET", server.path, token=OTHER_TOKEN)
     assert error["message"] == f"server with ID '{server['id']}' not found"
 
 

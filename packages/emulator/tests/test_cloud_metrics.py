@@ -38,7 +38,7 @@ async def test_rates_are_the_increase_between_two_requests(start: Start):
     emulator = await start(backend)
     emulator.cloud.now = lambda: now[0]
     server = await emulator.make_server()
-    path, key = f"/servers/{server['id']}", ("server", server["id"])
+    path, key = server.path, ("server", server["id"])
     span = {"type": "cpu,network", "start": timestamp(now[0]), "end": timestamp(now[0] + 300), "step": "50"}
     now[0] += 100
     backend.totals[key] = {"cpu": 5000.0, "network.0.pps.in": 0.0}
@@ -75,7 +75,7 @@ async def test_concurrent_requests_share_a_measurement(start: Start):
 async def test_records_have_zero_metrics(emulator: Emulator):
     server = await emulator.make_server()
     span = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
-    values = await ask(emulator, f"/servers/{server['id']}", type="disk", **span)
+    values = await ask(emulator, server.path, type="disk", **span)
     assert {value for series in values.values() for _, value in series} == {"0"}
 
 
@@ -87,7 +87,7 @@ async def test_a_failed_measurement_is_an_error(start: Start):
     emulator = await start(Broken())
     server = await emulator.make_server()
     span = {"type": "cpu", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
-    error = await emulator.refused("GET", f"/servers/{server['id']}/metrics", params=span)
+    error = await emulator.refused("GET", f"{server.path}/metrics", params=span)
     assert (error["code"], error["message"]) == ("service_error", "haproxy says nothing")
 
 
@@ -106,14 +106,14 @@ async def test_a_failed_measurement_is_an_error(start: Start):
 async def test_invalid_parameters(emulator: Emulator, query, field):
     server = await emulator.make_server()
     span = {"type": "cpu", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
-    await emulator.expect([field], "GET", f"/servers/{server['id']}/metrics", params=span | query)
+    await emulator.expect([field], "GET", f"{server.path}/metrics", params=span | query)
 
 
 @pytest.mark.parametrize(("step", "most"), [({}, 200), ({"step": "1"}, 500), ({"step": "0.001"}, 500)])
 async def test_the_number_of_values_is_limited(emulator: Emulator, step, most):
     server = await emulator.make_server()
     span = {"type": "cpu", "start": "0001-01-02T00:00:00Z", "end": "9999-01-01T00:00:00Z"}
-    values = await ask(emulator, f"/servers/{server['id']}", **span, **step)
+    values = await ask(emulator, server.path, **span, **step)
     assert most - 10 < len(values["cpu"]) <= most
 
 

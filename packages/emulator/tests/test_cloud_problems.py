@@ -37,9 +37,9 @@ async def test_a_cloud_without_problems_has_none(emulator: Emulator):
     network = await emulator.make_network("net", "10.0.0.0/24")
     made = await emulator.make_server(networks=[network["id"]])
     route = {"destination": "10.1.0.0/24", "gateway": "10.0.0.2"}
-    await emulator.ok("POST", f"/networks/{network['id']}/actions/add_route", route)
+    await emulator.ok("POST", f"{network.path}/actions/add_route", route)
     assert (await emulator.ok("GET", "/_sandbox/overview"))["problems"] == []
-    await emulator.ok("POST", f"/servers/{made['id']}/actions/poweroff")
+    await emulator.ok("POST", f"{made.path}/actions/poweroff")
     (one,) = (await emulator.ok("GET", "/_sandbox/overview"))["problems"]
     assert one == {"about": "server", "text": "web is off"}
 

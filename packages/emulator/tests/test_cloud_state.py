@@ -26,10 +26,10 @@ async def test_the_state_survives_a_restart(start: Start, state_file: Path):
     first = await start(state_file=state_file)
     network = await first.make_network("net", "10.0.0.0/24")
     server = await first.make_server(networks=[network["id"]], labels={"a": "b"})
-    before = await first.ok("GET", f"/servers/{server['id']}")
+    before = await first.ok("GET", server.path)
     await first.server.close()
     second = await start(state_file=state_file)
-    assert await second.ok("GET", f"/servers/{server['id']}") == before
+    assert await second.ok("GET", server.path) == before
     assert (await second.make_server("next"))["id"] == server["id"] + 1
 
 
@@ -47,10 +47,10 @@ async def test_running_actions_are_resumed(start: Start, state_file: Path):
 
     gate = Gate()
     second = await start(gate, state_file=state_file)
-    await second.expect("locked", "DELETE", f"/servers/{server['id']}")
+    await second.expect("locked", "DELETE", server.path)
     gate.opened.set()
     await second.cloud.actions.settle()
-    shown = await second.get(f"/servers/{server['id']}")
+    shown = await second.get(server.path)
     assert (shown["status"], shown["locked"]) == ("running", False)
     assert shown["private_net"][0]["ip"] == "10.0.0.2"
     assert gate.machines == {server["id"]: True}
@@ -78,9 +78,9 @@ async def test_unfinished_deletions_are_finished(start: Start, state_file: Path)
     first = await start(gate, state_file=state_file)
     server = await first.make_server()
     gate.opened.clear()
-    action = (await first.ok("DELETE", f"/servers/{server['id']}"))["action"]
+    action = (await first.ok("DELETE", server.path))["action"]
     assert action["status"] == "running"
-    assert (await first.get(f"/servers/{server['id']}"))["status"] == "deleting"
+    assert (await first.get(server.path))["status"] == "deleting"
     await first.server.close()
     after = Gate()
     after.opened.set()

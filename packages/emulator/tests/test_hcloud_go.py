@@ -10,13 +10,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cloud_service import TOKEN
 
 from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import Component
 from sandbox.site import cache_directory
 from tests.prepared import missing
+from tests.served_cloud import TOKEN
 
 pytestmark = pytest.mark.slow
 
