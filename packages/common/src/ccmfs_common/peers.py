@@ -24,15 +24,9 @@ Address = tuple[str, int]
 
 
 def user_of(client: Address, server: Address, tables: Iterable[Path] = TABLES) -> int | None:
-    """The user ID of the process that opened a connection.
+    """The user ID of the process that opened a connection, which two IPv4 addresses and ports identify.
 
-    Args:
-        client: IPv4 address and port of its end.
-        server: IPv4 address and port of the other end.
-        tables: Of the kernel; a missing one has no connections.
-
-    Returns:
-        None if our network namespace has no such connection, or the process has closed its end.
+    None if our network namespace has no such connection, or the process has closed its end.
     """
     wanted = _written(client), _written(server)
     for table in tables:

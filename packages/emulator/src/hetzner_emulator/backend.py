@@ -49,25 +49,20 @@ class AttachedVolume:
 
 @dataclass(frozen=True)
 class MachineSpec:
-    """A server as the backend sees it.
-
-    ``public_ipv6`` is a /64 network, ``memory`` is in GB, ``architecture`` is that of the server type;
-    ``image`` is the name of its image, or empty; ``floating_ips`` are further addresses and /64 networks;
-    ``snapshot`` is the ID of the image of its first disk, None for a system image.
-    """
+    """A server as the backend sees it."""
 
     id: int
     name: str
     public_ipv4: str | None
-    public_ipv6: str | None
+    public_ipv6: str | None  # a /64 network
     cores: int
-    memory: float
+    memory: float  # in GB
     private: tuple[PrivateInterface, ...]
-    architecture: Literal["x86", "arm"] = "x86"
-    image: str = ""
+    architecture: Literal["x86", "arm"] = "x86"  # of the server type
+    image: str = ""  # name of its image, or empty
     volumes: tuple[AttachedVolume, ...] = ()
-    floating_ips: tuple[str, ...] = ()
-    snapshot: int | None = None
+    floating_ips: tuple[str, ...] = ()  # further addresses and /64 networks
+    snapshot: int | None = None  # ID of the image of its first disk, None for a system image
 
 
 @dataclass(frozen=True)
@@ -91,16 +86,12 @@ class NetworkSpec:
 
 @dataclass(frozen=True)
 class FirewallRule:
-    """Traffic that a server's public interface accepts.
-
-    ``ports`` are the first and the last one, None for all or for a protocol without ports; ``ranges`` (CIDR,
-    both families) are sources of inbound and destinations of outbound traffic.
-    """
+    """Traffic that a server's public interface accepts."""
 
     direction: Literal["in", "out"]
     protocol: Literal["tcp", "udp", "icmp", "esp", "gre"]
-    ports: tuple[int, int] | None
-    ranges: tuple[str, ...]
+    ports: tuple[int, int] | None  # first and last; None for all or for a protocol without ports
+    ranges: tuple[str, ...]  # sources of inbound, destinations of outbound traffic; CIDR, both families
 
 
 @dataclass(frozen=True)
@@ -138,14 +129,11 @@ class LoadBalancerService:
 
 @dataclass(frozen=True)
 class LoadBalancerTarget:
-    """The address of a target, resolved from servers, label selectors, and IP targets.
-
-    ``private`` addresses are in the network of the load balancer; ``server_id`` is None for IP targets.
-    """
+    """The address of a target, resolved from servers, label selectors, and IP targets."""
 
     address: str
-    private: bool
-    server_id: int | None
+    private: bool  # in the network of the load balancer
+    server_id: int | None  # None for IP targets
 
 
 @dataclass(frozen=True)

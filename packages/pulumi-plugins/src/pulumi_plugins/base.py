@@ -69,9 +69,7 @@ class Provider(Protocol):
 
     @abstractmethod
     def check(self, urn: str, olds: Properties, news: Properties, seed: bytes) -> Properties:
-        """Validate inputs and fill in defaults; an automatic name is the last run's, or is derived from a
-        seed.
-        """
+        """Validate inputs and fill in defaults; an automatic name is the last run's, or made of a seed."""
 
     @abstractmethod
     def diff(self, old: Known, news: Properties) -> Diff:
@@ -108,13 +106,10 @@ _SANDBOX = tuple(
 
 
 def refuse_others(plugin: str, address: str) -> None:
-    """Make sure that a plugin of ours only works with the sandbox.
+    """Make sure that a plugin of ours only works with the sandbox; raises ProviderError for other URLs.
 
     The sandbox's API and its hollow cluster are at loopback addresses. Its machines, and so their cluster,
     have addresses for documentation, which nothing on the Internet has.
-
-    Raises:
-        ProviderError: An API's URL is at another address.
     """
     try:
         host = urlsplit(address).hostname or ""

@@ -45,11 +45,7 @@ _ENDING_SECONDS = 10
 def serving(
     environment: Mapping[str, str], folder: Path, program: str = "pulumi"
 ) -> Iterator[dict[str, str]]:
-    """Serve plugins as long as the context lasts.
-
-    Yields:
-        More variables for the engine.
-    """
+    """Serve plugins as long as the context lasts; yields more variables for the engine."""
     path = Path(tempfile.mkdtemp(prefix="ccmfs-plugins-"), "socket")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))

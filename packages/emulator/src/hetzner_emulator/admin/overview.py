@@ -99,14 +99,10 @@ def _certificate(cloud: Cloud, certificate: Certificate) -> dict[str, Any]:
 def _server(cloud: Cloud, server: Server) -> dict[str, Any]:
     ipv4, ipv6 = address(cloud, server.ipv4), address(cloud, server.ipv6)
     return {
-        "id": server.id,
-        "name": server.name,
-        "status": server.status,
+        **server.common_wire("status", "location"),
         "type": server.server_type,
-        "location": server.location,
         "ipv4": ipv4.ip if ipv4 else "",
         "ipv6": ipv6.ip if ipv6 else "",
         "private": [{"network": a.network, "ip": a.ip, "status": a.status} for a in server.attachments],
         "locked": cloud.actions.locked("server", server.id),
-        "labels": server.labels,
     }

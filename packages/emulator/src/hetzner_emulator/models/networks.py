@@ -30,17 +30,14 @@ class NetworkRoute(msgspec.Struct, frozen=True):
 
 
 class Attachment(msgspec.Struct):
-    """The attachment of a server or load balancer to a network.
-
-    ``status`` is attaching, ok, updating or detaching; the API hides ``attaching`` ones. ``coming`` are the
-    alias addresses that an action is adding; they are reserved until it ends.
-    """
+    """The attachment of a server or load balancer to a network."""
 
     network: int
     ip: str
     alias_ips: list[str] = msgspec.field(default_factory=list)
     mac_address: str = ""
-    status: str = "ok"
+    status: str = "ok"  # attaching (which the API hides), ok, updating or detaching
+    # alias addresses that an action is adding; they are reserved until it ends
     coming: list[str] = msgspec.field(default_factory=list)
 
 

@@ -17,20 +17,17 @@ _FROM_CLIENT = ("operation", "method", "path", "query", "user_agent")
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """One answered request; no bodies and no tokens are kept.
+    """One answered request; no bodies and no tokens are kept."""
 
-    ``at`` is Unix time, ``seconds`` the time that the answer took, ``status`` 0 when it was dropped.
-    """
-
-    at: float
+    at: float  # Unix time
     project: str
     operation: str
     method: str
     path: str
     query: str
-    status: int
+    status: int  # 0 if the answer was dropped
     code: str
-    seconds: float
+    seconds: float  # that the answer took
     user_agent: str
     correlation_id: str
 

@@ -136,9 +136,7 @@ class Server(NamedKind):
 
 
 def _resettle(api: Api, path: str, found: Mapping[str, Any], new: Properties) -> None:
-    """Placement group first: changing the type starts the server again, according to Hetzner's
-    documentation.
-    """
+    """Placement group first: Hetzner's documentation says that changing the type starts the server."""
     if found["status"] != "off":
         api.act(f"{path}/poweroff")
     group, wanted = (found.get("placement_group") or {}).get("id", 0), int(new.get("placementGroupId") or 0)

@@ -170,9 +170,7 @@ class KubernetesProvider(Provider):
     # --- deleting and reading
 
     def delete(self, old: Known, timeout: float | None) -> None:
-        """DELETE and wait until it is gone; with ``deleteUnreachable`` also if the cluster can't be
-        reached.
-        """
+        """DELETE and wait until it is gone; with ``deleteUnreachable`` also if the cluster is unreachable."""
         try:
             self._delete(old, timeout)
         except ClusterUnreachableError as error:
