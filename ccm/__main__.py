@@ -1,7 +1,5 @@
 """``python -m ccm``: the cloud-controller-manager; ``plan`` and ``lint`` are commands of their own."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence

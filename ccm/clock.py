@@ -1,7 +1,5 @@
 """The clock by which controllers wait and measure ages: the event loop's, so tests run on a virtual one."""
 
-from __future__ import annotations
-
 import asyncio
 
 

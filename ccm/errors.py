@@ -1,7 +1,5 @@
 """The roots of every error that the cloud-controller-manager raises on purpose."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

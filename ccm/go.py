@@ -3,8 +3,6 @@
 Booleans like ``true``, ``F`` or ``1``; durations like ``1h30m``, ``2.5s`` or ``300ms``.
 """
 
-from __future__ import annotations
-
 import re
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})

@@ -11,8 +11,6 @@ REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE, which Python programs know, names a file o
 the system's; what the other two name counts as well.
 """
 
-from __future__ import annotations
-
 import os
 import ssl
 from collections.abc import Iterator, Mapping

@@ -12,8 +12,6 @@ Probes and Prometheus need no more: the kubelet opens a connection for each prob
 every half a minute.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging

@@ -4,8 +4,6 @@ Older objects have IPv4 numbers with zeros in front, which are decimal all the s
 address (``::ffff:10.0.0.1``) is that IPv4 address; and one with a zone (``fe80::1%eth0``) isn't an address.
 """
 
-from __future__ import annotations
-
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 

@@ -1,7 +1,5 @@
 """What every command prints and ends with, also when the reader closes the pipe, as with ``| head``."""
 
-from __future__ import annotations
-
 import errno
 import os
 import select

@@ -3,8 +3,6 @@
 docs/reference/benchmarks.md has the memory and CPU that this saves.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import sys

@@ -4,8 +4,6 @@ Nothing of OpenTelemetry is imported here. Without a tracer no reconcile passes 
 request looks once whether there is a span.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Assembles a cluster: at the top of our own stack, or below a component in another program."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The parts of the program for another Pulumi program: a network, servers, k3s on them, and the CCM in it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

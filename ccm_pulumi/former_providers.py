@@ -5,8 +5,6 @@ and deletes a resource with the provider of the state, also in a version that ha
 move or rename a provider class, add its previous name here and to ``tests/infra/test_former_providers.py``.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable

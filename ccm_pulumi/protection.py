@@ -5,8 +5,6 @@ workers drained. So each protected object has a resource that depends on all oth
 first. Its deletion fails while the cloud reports the object as protected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ It is plain data in Grafana's JSON model for dashboards, always the same. A test
 this makes, and another asks a real Prometheus, which has scraped a real run, each of its queries.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

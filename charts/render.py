@@ -4,8 +4,6 @@
 this would write with the files that are there.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

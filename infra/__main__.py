@@ -1,7 +1,5 @@
 """Wires the environment together."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Collection, Sequence
 

@@ -1,7 +1,5 @@
 """The CCM's image: built here while the servers boot, then imported into the control server."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What a user installs: wheels, built as a user's tool builds them, in environments outside of the tree."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A namespace plays the host, and another one the Internet; no packet leaves this machine."""
 
-from __future__ import annotations
-
 import secrets
 import socket
 import threading

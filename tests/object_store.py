@@ -1,7 +1,5 @@
 """A store of objects on this host that answers as S3 does, as far as snapshots ask."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

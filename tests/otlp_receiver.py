@@ -1,7 +1,5 @@
 """Takes traces by OTLP over HTTP, as a collector does."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Ports for servers that have to be told theirs before they start."""
 
-from __future__ import annotations
-
 import socket
 import sys
 

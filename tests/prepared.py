@@ -1,7 +1,5 @@
 """What a test wants and has not got: set-up makes it, or the test itself does with what set-up has made."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """Real Prometheus and promtool, built from their Go module where they are not in the cache."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator

@@ -1,13 +1,11 @@
 """A Hetzner Cloud for programs that the Pulumi CLI runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.pulumi_lab import Lab
+from tests.pulumi_lab import ROOT, Lab
 from tests.served_cloud import EmulatedCloud, serve
 
 

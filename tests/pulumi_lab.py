@@ -1,7 +1,5 @@
 """A Pulumi project on disk, and the Pulumi CLI with the sandbox's plugins in front of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Addresses for tests with machines: those of each are routes of the host, which two runs must not share."""
 
-from __future__ import annotations
-
 import random
 import socket
 from collections.abc import Iterator, Sequence

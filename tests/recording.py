@@ -1,7 +1,5 @@
 """A pytest plugin that writes down how long each test and fixture took, by the clock and in CPU seconds."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

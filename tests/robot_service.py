@@ -1,7 +1,5 @@
 """Robot's web service for dedicated servers, which are those of the emulated cloud's admin calls."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,7 +1,5 @@
 """A Hetzner Cloud that tests reach over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The cloud: a name and the capabilities that it has."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 

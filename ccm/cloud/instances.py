@@ -1,7 +1,5 @@
 """Instances: the machines behind the Nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol

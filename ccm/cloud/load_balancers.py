@@ -1,7 +1,5 @@
 """Load balancers: how traffic from outside reaches a Service."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable

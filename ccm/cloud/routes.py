@@ -1,7 +1,5 @@
 """Routes: how a cloud's network finds the pods of a node."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable

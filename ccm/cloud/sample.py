@@ -4,8 +4,6 @@
 ``ccm.clouds`` as ``sample = "ccm.cloud.sample:open_cloud"``, it runs with ``--cloud-provider=sample``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ccm.cloud.errors import CloudError, InstanceNotFound, NotOurs

@@ -1,7 +1,5 @@
 """Which labels a Node gets. Pure: every function returns the labels to set, none if all is well."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -8,8 +8,6 @@ longer.
 To take a cluster down on purpose, switch the breaker off (``--mass-deletion-breaker=false``).
 """
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Names that other programs depend on: taints, labels, annotations, finalizers. They must never change."""
 
-from __future__ import annotations
-
 import re
 
 UNINITIALIZED_TAINT = "node.cloudprovider.kubernetes.io/uninitialized"

@@ -8,8 +8,6 @@ A second loop looks at all Nodes every few minutes, with one list of the machine
 labels. It also brings back Nodes whose taint was removed by hand before they had a provider ID.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The cloud lists what the machine has. If the kubelet was started with ``--node-i
 annotation, and these addresses come first: for their types they are then the only ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address
 

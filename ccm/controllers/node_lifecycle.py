@@ -10,8 +10,6 @@ deletion that is refused, or a taint that the API server does not take, is tried
 and twice in each later one.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reading and patching Nodes, for all controllers."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -30,8 +30,6 @@ the machines of most Nodes can't be seen: then the picture is wrong, not the wor
 it is true. What the cloud itself shows to be incomplete never counts.
 """
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

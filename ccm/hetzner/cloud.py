@@ -1,7 +1,5 @@
 """Hetzner Cloud as a cloud: wires the rooms of this package together."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec

@@ -1,7 +1,5 @@
 """Servers of Hetzner Cloud and of Robot as the machines of Nodes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """What the official CCM counts, by its names."""
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack
 
 import structlog

@@ -7,8 +7,6 @@ with the present token, unless the owner says that it is true. Work that asks he
 one project would tell of the other.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Awaitable, Callable

@@ -4,8 +4,6 @@
 ``hrobot://1`` under either name, and ``hcloud://bm-1`` where an older CCM wrote it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

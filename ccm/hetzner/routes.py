@@ -4,8 +4,6 @@ Every change locks the network for a moment, so there is one writer, and it wait
 change that got no answer took effect is looked up, never guessed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

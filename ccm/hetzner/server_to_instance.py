@@ -1,7 +1,5 @@
 """What a server looks like as the machine of a Node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address, IPv6Interface

@@ -5,8 +5,6 @@ known in advance, so this plays the ski-rental strategy: single looks, until the
 within a short time; then a list, which also serves all other lookups. It costs at most twice the optimum.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 

@@ -3,8 +3,6 @@
 Pure: time is an argument in seconds of any monotonic clock.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 

@@ -3,8 +3,6 @@
 Objects are decoded one by one: an undecodable one must not cost the rest of its list or its watch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, get_args
 

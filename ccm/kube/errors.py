@@ -2,8 +2,6 @@
 
 # Names are those that people know from the API, without an Error suffix.
 
-from __future__ import annotations
-
 from http import HTTPStatus
 
 from ccm.errors import CcmError

@@ -1,7 +1,5 @@
 """A fair order for several tenants: the one that was served least recently is next."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator

@@ -14,8 +14,6 @@ Handlers are plain functions ``(old, new)``: old is None for a new object, new i
 run on the event loop and must not block; usually they add a key to a work queue.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random as randomness
 from collections.abc import Callable

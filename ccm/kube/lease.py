@@ -10,8 +10,6 @@ When the work ends or the process must stop, the Lease is given back, but only a
 ended; the next replica then starts at once instead of after ``duration``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random as randomness

@@ -5,8 +5,6 @@ it receives, nested up to 10,000 times, and sends it in one list with all other 
 before that, even over what they pass over, so nothing of such a list could be read.
 """
 
-from __future__ import annotations
-
 import re
 
 # Levels. Some times as many as Kubernetes' own objects have in a list, with all that is managed of them.

@@ -8,8 +8,6 @@ back: writes are patches, or whole objects of our own (Lease, Event).
 hurt.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, TypeVar, cast, get_origin
 

@@ -5,8 +5,6 @@ Two classes implement it: :class:`ccm.kube.transport.KubernetesTransport` (the n
 ``Transport``.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar

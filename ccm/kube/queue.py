@@ -12,8 +12,6 @@ together never faster than 10 a second beyond a burst of 100. Time is the event 
 virtual clock.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable

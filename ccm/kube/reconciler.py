@@ -6,8 +6,6 @@ each time). An error with ``retry_after`` seconds, anywhere in its chain of caus
 exactly then and is not counted as a failure.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 

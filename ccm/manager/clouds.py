@@ -5,8 +5,6 @@ A package offers a cloud by an entry point of the group ``ccm.clouds``; its fact
 every problem that it finds.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points

@@ -4,8 +4,6 @@ Exit codes: 0 ended as asked (also by SIGTERM), 1 failed while running or lost t
 or environment. All mistakes in flags and environment are reported together.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """The table of controllers: what each one is built from, and in which order they start."""
 
-from __future__ import annotations
-
 import random as randomness
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@
    given back, so that the next replica starts at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import random

@@ -4,8 +4,6 @@ Each metric is declared where it is counted, with name, text and labels, so that
 dashboard finds what counts it.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """What the owner chose: flags that were read, checked and given their types."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from collections.abc import Iterator

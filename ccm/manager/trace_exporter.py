@@ -6,8 +6,6 @@ configuration, but the managers of controllers have neither.
 Variables: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Protocol
 

@@ -4,8 +4,6 @@ Of strategic merge we know the lists that matter to a cloud-controller-manager; 
 which is what Kubernetes does with lists that declare no merge key (taints, podCIDRs, ingress).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 

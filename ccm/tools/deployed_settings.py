@@ -3,8 +3,6 @@
 The official Hetzner CCM's Deployment or DaemonSet can be read as well as ours.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterator, Mapping

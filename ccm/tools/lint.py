@@ -5,8 +5,6 @@ are held against those that Hetzner had when this was written; certificates and 
 knows, are not checked; ``plan`` does that.
 """
 
-from __future__ import annotations
-
 import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence

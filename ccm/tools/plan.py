@@ -3,8 +3,6 @@
 It takes the manager's flags and environment, and calls the same pure functions as the controllers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Cilium as the Pods' network, as in the tutorial that this project finishes."""
 
-from __future__ import annotations
-
 import pulumi
 import pulumi_kubernetes as kubernetes
 

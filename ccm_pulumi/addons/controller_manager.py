@@ -1,7 +1,5 @@
 """Our cloud-controller-manager in the cluster: its Secret, its permissions, its Deployment."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """An ingress controller behind a load balancer that the cloud-controller-manager makes."""
 
-from __future__ import annotations
-
 import pulumi
 
 from ..config.settings import Settings

@@ -6,8 +6,6 @@ and how it looks for the file that says that a reboot is needed, is as in its ow
 kured-ds.yaml.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ balancer that the cluster adopted, or shares with others, is released and never 
 decides.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence

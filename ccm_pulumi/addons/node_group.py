@@ -5,8 +5,6 @@ environment is destroyed, it does not drain them. It then stops the cluster-auto
 replace deleted servers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 It never reboots a server: kured does, when and how the settings say (ccm_pulumi/addons/kured.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """k3s on all servers as one component: control servers one by one, then any number of agents at once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

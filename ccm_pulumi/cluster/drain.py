@@ -3,8 +3,6 @@
 kubectl honors a PodDisruptionBudget: it tries an eviction again as long as the budget forbids it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shlex

@@ -5,8 +5,6 @@ fails, the worker's other resources are unchanged, and a user who decides to kee
 nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ The program asks them over SSH and accepts any host key: it is about to accept t
 send that server the cluster's token. These questions and answers contain no secrets.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 from collections.abc import Callable, Sequence

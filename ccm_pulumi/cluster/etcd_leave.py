@@ -6,8 +6,6 @@ name that is in no state, before a new server joins: k3s refuses that one otherw
 found").
 """
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 from collections.abc import Mapping, Sequence

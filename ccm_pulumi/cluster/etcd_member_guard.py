@@ -4,8 +4,6 @@ A run may end while a control server joins. Then it is already an etcd member an
 resource that is created after k3s is in the state. So the program declares this one before k3s.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Mapping

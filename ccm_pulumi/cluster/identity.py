@@ -5,8 +5,6 @@ several it survives each of them. Its identity is derived from its first server,
 one again.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pulumi

@@ -1,7 +1,5 @@
 """Differences between k3s on a server and what the program installed there."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The flags of k3s."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Installs, changes and removes k3s on one server, as a k3s server or an agent."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import hashlib

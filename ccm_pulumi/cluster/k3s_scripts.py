@@ -1,7 +1,5 @@
 """Scripts that install k3s on a server; its flags are in k3s_flags.py."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 

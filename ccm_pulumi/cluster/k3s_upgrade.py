@@ -1,7 +1,5 @@
 """How k3s is upgraded: which way it may go, and how a worker's Node is drained for it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re

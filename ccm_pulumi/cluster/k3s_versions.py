@@ -3,8 +3,6 @@
 Also the version of a server that joins others: with only a channel in the settings, theirs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping

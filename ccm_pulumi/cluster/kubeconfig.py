@@ -1,7 +1,5 @@
 """The kubeconfig: read from the control server, with the address of the API from this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import http.client

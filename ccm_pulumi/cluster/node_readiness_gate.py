@@ -4,8 +4,6 @@ A new worker is not waited for: it is not ready before the cloud-controller-mana
 later.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

@@ -5,8 +5,6 @@ old provider ID. While the Secret with the old machine's node password exists, k
 k3s deletes that Secret some time after the Node, or after ten minutes if the machine never became a Node.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shlex

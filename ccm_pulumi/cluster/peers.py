@@ -4,8 +4,6 @@ A run may need them in the middle of a change. So this does not use the state of
 that was deleted by hand does no harm.
 """
 
-from __future__ import annotations
-
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -7,8 +7,6 @@ The sandbox's stand-in for k3s has a similar bridge and rules, in place of the f
 separate: neither may import the other, and the stand-in has any number of ranges.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

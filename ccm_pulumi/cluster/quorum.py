@@ -3,8 +3,6 @@
 A member that the others need for quorum neither leaves nor restarts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shlex

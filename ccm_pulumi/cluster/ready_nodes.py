@@ -3,8 +3,6 @@
 It also uncordons Nodes that an upgrade left cordoned because it was interrupted or is no longer wanted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import textwrap

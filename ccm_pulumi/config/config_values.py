@@ -1,7 +1,5 @@
 """Decodes structured settings as Pulumi passes them to a program."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

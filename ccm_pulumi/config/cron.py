@@ -5,8 +5,6 @@ https://github.com/k3s-io/k3s/blob/master/pkg/etcd/snapshot.go (``setSnapshotFun
 https://pkg.go.dev/github.com/robfig/cron/v3#hdr-CRON_Expression_Format
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Settings of etcd snapshots, and the flags and the file of k3s for them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Rules of firewalls in the settings."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping

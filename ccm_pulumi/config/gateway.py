@@ -1,7 +1,5 @@
 """The user's own gateway, in place of the NAT server, as an SSH jump host."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The releases, tokens and files of k3s; its flags are in ccm_pulumi/cluster/k3s_flags.py."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 API_PORT = 6443

@@ -1,7 +1,5 @@
 """Labels that identify all objects of an environment in the cloud."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

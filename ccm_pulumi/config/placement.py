@@ -5,8 +5,6 @@ server records the placement that was wanted then. So neither new capacity nor a
 it later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The setting ``osUpgrades``: when servers may reboot."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 import zoneinfo

@@ -3,8 +3,6 @@
 The functions here make ``Type``s. ``Settings`` has one in the annotation of each field.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import ipaddress

@@ -3,8 +3,6 @@
 A new setting needs its row here, its entry in Pulumi.yaml, and the code that uses it.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

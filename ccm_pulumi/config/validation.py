@@ -3,8 +3,6 @@
 A single setting is validated by its type (setting_types.py).
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

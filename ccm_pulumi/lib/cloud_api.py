@@ -3,8 +3,6 @@
 A function with a ``Cloud`` or a ``Fetch`` raises CloudError if the API refuses or does not answer.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

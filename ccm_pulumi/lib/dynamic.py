@@ -1,7 +1,5 @@
 """The base of dynamic providers: when a resource changes, and errors without stack traces."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import os

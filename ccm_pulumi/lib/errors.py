@@ -3,8 +3,6 @@
 An error has its own class if code or a test distinguishes it, or if it is raised in several places.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ No other resource depends on them. In another clone, where a file is missing, a 
 written.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Charts of Helm in the cluster; only the genuine Pulumi engine can install them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ The cloud-controller-manager marks its objects with labels (ccm/hetzner/load_bal
 This program does not import it; a test compares the names and the labels after a release.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

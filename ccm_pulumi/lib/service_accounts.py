@@ -1,7 +1,5 @@
 """An account in the cluster for something that this program deploys there, and what it may do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ An object belongs to this stack if it has the name and the labels of cluster and
 key in the cloud is the one in this state. A colleague's stack of the same name has another key.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Chooses type and location of each server by the cloud's capacity, and the fallbacks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ..config.placement import Placement, Present

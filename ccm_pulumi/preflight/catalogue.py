@@ -1,7 +1,5 @@
 """What the cloud offers now: locations, images, and server types with the locations that have capacity."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

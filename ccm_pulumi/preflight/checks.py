@@ -1,7 +1,5 @@
 """The checks before the first resource: configuration, token, capacity and cost in the cloud."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The existing objects of an environment in the cloud: its servers, and its cluster's load balancers."""
 
-from __future__ import annotations
-
 import urllib.parse
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

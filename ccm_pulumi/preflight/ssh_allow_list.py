@@ -4,8 +4,6 @@ A server of the cluster reports that address, so no third party is involved. A f
 not checked; there the error of the connection names the firewall.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 from collections.abc import Callable, Collection

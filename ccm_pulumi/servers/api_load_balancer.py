@@ -4,8 +4,6 @@ Hetzner's firewalls don't protect load balancers. With a public interface everyo
 which authenticates clients by certificate or token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pulumi

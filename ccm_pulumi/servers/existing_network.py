@@ -4,8 +4,6 @@ Servers can't be imported: Hetzner's API does not return their SSH keys and user
 them (https://github.com/hetznercloud/terraform-provider-hcloud/issues/1135).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Any

@@ -1,7 +1,5 @@
 """The environment's SSH key pair and the cluster's shared secret: made once, kept as secrets in the state."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

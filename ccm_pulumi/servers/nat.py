@@ -8,8 +8,6 @@ The MTU of the private interfaces is 1450. TCP needs no MSS clamping: it sends n
 than its interface allows (RFC 9293, 3.7.1). Senders of larger datagrams get an ICMP error.
 """
 
-from __future__ import annotations
-
 from ipaddress import IPv4Network
 
 from .probe import unmask

@@ -1,7 +1,5 @@
 """The private network and the servers' subnet in it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pulumi

@@ -4,8 +4,6 @@ The cloud-controller-manager creates them, so they are not in Pulumi's state. It
 Node, but not when the whole environment is destroyed. The stack's own network is deleted with its routes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Network, ip_network
 from typing import Any

@@ -4,8 +4,6 @@ All resources that write to a server read the same report, so a refresh connects
 serves all dynamic resources of a run in one process, so the reports are shared there.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

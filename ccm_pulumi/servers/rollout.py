@@ -5,8 +5,6 @@ engine only then, and never after a failure. So ``preview`` shows the order, and
 The state does not contain these dependencies: with them ``destroy`` would delete the servers one by one.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 

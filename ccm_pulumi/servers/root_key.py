@@ -4,8 +4,6 @@
 the old one, which is in the state of this resource until then, and loses the old one.
 """
 
-from __future__ import annotations
-
 import shlex
 
 from cryptography.hazmat.primitives import serialization

@@ -1,7 +1,5 @@
 """A server: created, attached to the private network, and waited for until cloud-init is done."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

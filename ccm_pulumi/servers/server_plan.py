@@ -17,8 +17,6 @@ Before a deletion Pulumi calls the guards with the inputs of the last run. So ``
 current inputs in the memory of the process that serves all of them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence

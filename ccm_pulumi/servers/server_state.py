@@ -5,8 +5,6 @@ so a server that was detached by hand is attached again with its previous addres
 powered on. Its type is changed in place if the settings change; a type that was changed by hand stays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any

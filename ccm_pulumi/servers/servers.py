@@ -1,7 +1,5 @@
 """The servers of an environment, and the SSH key, placement groups and firewall that they share."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, astuple
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks whether servers can be created from images that settings name by ID, such as snapshots."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A test compares the pages with what this makes, so they can't differ from the code.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import tomllib

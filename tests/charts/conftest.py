@@ -1,7 +1,5 @@
 """Helm, built from its Go module where it is not in the cache."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """The Prometheus operator's definitions of its kinds, out of its Go module: what API servers check."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

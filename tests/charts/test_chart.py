@@ -1,7 +1,5 @@
 """The Helm chart: what it makes of values, its own and the official chart's."""
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Callable
 from pathlib import Path

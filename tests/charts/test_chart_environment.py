@@ -1,7 +1,5 @@
 """The Pod's environment: what `env` says and what other values stand for, each variable once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

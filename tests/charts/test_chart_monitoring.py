@@ -1,7 +1,5 @@
 """Alerts and dashboard: what promtool says of the rules, and what the chart makes of both."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

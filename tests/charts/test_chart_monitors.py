@@ -1,7 +1,5 @@
 """PodMonitor and ServiceMonitor, judged by an API server that knows the Prometheus operator's kinds."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """`helm upgrade` from the official chart to this one with the same values, and back, on a real API server."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 from pathlib import Path

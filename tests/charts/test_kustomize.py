@@ -1,7 +1,5 @@
 """The Kustomize base, by the real kubectl: the same objects, and what the guide makes of them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

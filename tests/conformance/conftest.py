@@ -1,7 +1,5 @@
 """The emulated cloud for the conformance of ours, and the harnesses."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every cloud that comes with us keeps the contract of ccm.cloud."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A cloud of somebody else, exactly as the tutorial's part 6 has it, and our sample, really run."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -12,8 +12,6 @@ temporary folder. The parts run in this order:
 - ``destroy`` deletes everything.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -4,8 +4,6 @@ Creates the environment in its own clone in a temporary folder. ``./dev load`` c
 bytes to all machines, so that no part of the image exists there. Its figure is the median of three runs.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """What is done to a cluster while something goes wrong: the columns of the matrix, in their order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Whether a cluster is what it is wanted to be: nothing doubled, nothing left, nobody ill."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

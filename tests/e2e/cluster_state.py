@@ -1,7 +1,5 @@
 """What an environment has, as its cloud, its cluster and its Pulumi state say it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -5,8 +5,6 @@ as long as the process: ``standard``, ``three`` and ``private``. A module that n
 its own, takes ``clone``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The command lines of a page, as a person types them into one shell, and what it shows of their output."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """One cell of the matrix after the other, on one environment: something goes wrong while it is changed."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Mapping

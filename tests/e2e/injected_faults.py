@@ -1,7 +1,5 @@
 """What goes wrong while a cluster is changed: the rows of the matrix."""
 
-from __future__ import annotations
-
 import time
 import urllib.error
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a test sees of an environment: nodes, routes, load balancers."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

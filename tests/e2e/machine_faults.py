@@ -1,7 +1,5 @@
 """What goes wrong on a machine, done from its host: nothing on it has to answer for that."""
 
-from __future__ import annotations
-
 import subprocess
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Clients that ask all the time while something changes: one of a Service, one of the Kubernetes API."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

@@ -1,7 +1,5 @@
 """A run of Pulumi that can be watched, and killed."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

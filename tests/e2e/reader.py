@@ -1,7 +1,5 @@
 """Who reads pages in an environment, types their commands into one shell, and compares what was shown."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Servers that are lost, and a snapshot of etcd that outlives them."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Collection
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A clone of this tree for a comparison that needs a whole environment of its own."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The components in a program of somebody's own, installed there: a second cluster in the same project."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -6,8 +6,6 @@ https://github.com/kubernetes/autoscaler. Before it deletes a server it taints i
 there; the Node itself it leaves to the cloud-controller-manager.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import time

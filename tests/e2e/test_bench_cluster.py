@@ -1,7 +1,5 @@
 """The figures of a cluster that one keeps: what is measured of calls, and what of the cloud differs."""
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """From the official chart's release to ours by `helm upgrade`: nothing else in cluster or cloud changes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

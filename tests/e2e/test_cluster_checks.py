@@ -1,7 +1,5 @@
 """The matrix of faults of a cluster: which cells there are, and what its judge finds wrong."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

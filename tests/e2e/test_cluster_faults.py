@@ -8,8 +8,6 @@ Five cells run every night. ``CCMFS_CELLS=upgrade/`` runs all cells whose name c
 ``CCMFS_CELLS=/`` runs every cell; add ``-s`` to see how long each takes.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

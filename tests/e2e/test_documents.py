@@ -3,8 +3,6 @@
 What the pages show of the output is compared with what was printed, but for what varies.
 """
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """What the pages have of several control servers and of upgrades runs as typed; it stays one cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.cluster_changes import CONTROLS, NEWER, OLDER

@@ -1,7 +1,5 @@
 """What the pages have of servers without public addresses, and of a network that is there, runs as typed."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

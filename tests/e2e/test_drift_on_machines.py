@@ -3,8 +3,6 @@
 In the cloud, in Kubernetes and on the machines themselves, with one control server and with three.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import time

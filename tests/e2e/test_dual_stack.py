@@ -3,8 +3,6 @@
 Like somebody's own: servers by the API, k3s by its installer, the CCM as a process beside them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

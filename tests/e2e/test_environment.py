@@ -1,7 +1,5 @@
 """The main job: nodes, Pods, load balancers, images, a CCM under development, machines that vanish."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """Servers without public addresses: they reach the Internet by the NAT server, and clients reach them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.conftest import eventually

@@ -1,7 +1,5 @@
 """Three control servers: one is lost in the cloud, the cluster goes on, and ``up`` brings another one."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e import workload

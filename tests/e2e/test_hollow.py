@@ -1,7 +1,5 @@
 """The environment where machines can't run: the same commands, records and hollow nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from release.tested import RAN

@@ -1,7 +1,5 @@
 """``./dev up --internet``, by a host that is a namespace of its own, beside one that plays the Internet."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from ipaddress import IPv4Address
 

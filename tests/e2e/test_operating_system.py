@@ -5,8 +5,6 @@ of its cmd/kured/main.go does (https://github.com/kubereboot/kured), with its ac
 server by its command in a Pod as its own, which has another image.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

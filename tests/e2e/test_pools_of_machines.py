@@ -1,7 +1,5 @@
 """Pools: their marks on Nodes, and one that leaves the middle of the list while a budget has to hold."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

@@ -1,7 +1,5 @@
 """Clients that ask all the time: what they note of a server that answers only some of them."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterator

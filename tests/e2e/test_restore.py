@@ -1,7 +1,5 @@
 """All control servers are lost, one or three: the next ``up`` goes on from a snapshot; nothing is doubled."""
 
-from __future__ import annotations
-
 import pytest
 
 from hetzner_machines.topology import Uplink

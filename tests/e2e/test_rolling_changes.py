@@ -1,7 +1,5 @@
 """Every worker is made anew, then upgraded, one after the other; a client asks through a load balancer."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e import workload

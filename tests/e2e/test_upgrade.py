@@ -3,8 +3,6 @@
 The commit is the one whose CCM wrote `tests/process/version_before.json`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a user runs in the cluster: two replicas with a budget behind a load balancer."""
 
-from __future__ import annotations
-
 from tests.e2e.conftest import Clone, eventually
 from tests.e2e.looks import answers, load_balancer_ip
 

@@ -1,7 +1,5 @@
 """An API server on a loopback port whose objects are in memory: as much of it as the CCM's process needs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """One cell of the matrix: one thing goes wrong while the CCM does one thing."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Sequence

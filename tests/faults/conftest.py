@@ -1,7 +1,5 @@
 """What goes wrong between the CCM and the cloud, and whether all ends well: cells of a matrix, and kills."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

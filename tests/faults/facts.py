@@ -4,8 +4,6 @@ Ids, addresses and times are left out. Whatever is doubled, lost, or changed tho
 a sentence too many or too few.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What can go wrong between the CCM and the cloud: the columns of the matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

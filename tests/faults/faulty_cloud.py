@@ -1,7 +1,5 @@
 """The emulated cloud of the unit tests with a second project, and a look at its objects without a request."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -4,8 +4,6 @@ There is a Service, and a process starts. Right after its n-th request has taken
 the answer is out, it is killed; a new one takes over. This for every n, each in a cloud of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """A small cluster with all of our controllers at work, on the emulated cloud and an API server in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence

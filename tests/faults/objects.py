@@ -1,7 +1,5 @@
 """Kubernetes objects as people and kubelets make them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

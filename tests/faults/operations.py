@@ -4,8 +4,6 @@ All rows begin with the same cluster: three nodes with routes and a Service with
 them what is not ours: a route and a load balancer that somebody made by hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 

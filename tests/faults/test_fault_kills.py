@@ -1,7 +1,5 @@
 """SIGKILL of the CCM's process after every single request of a load balancer's creation."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -3,8 +3,6 @@
 A row is a test, its cells run side by side.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.faults.cells import run_cells

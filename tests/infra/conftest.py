@@ -1,7 +1,5 @@
 """What the tests of the Pulumi program share: Pulumi.yaml's defaults, stand-ins for engine and servers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import functools

@@ -1,7 +1,5 @@
 """What tests of several control servers share."""
 
-from __future__ import annotations
-
 from ccm_pulumi.cluster.peers import Peer
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"

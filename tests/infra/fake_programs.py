@@ -1,7 +1,5 @@
 """Shell scripts in place of a server's programs."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Settings for tests, out of a configuration in which nothing may be wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A program in the engine whose server is the tests' own SSH server."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.pulumi_lab import Lab

@@ -1,7 +1,5 @@
 """Reading the state that the engine writes at the same time."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pulumi

@@ -1,7 +1,5 @@
 """What goes with a cluster whose control servers are all others than those that the state names."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import urllib.parse

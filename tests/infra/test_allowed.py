@@ -1,7 +1,5 @@
 """An allow-list that shuts this program out is refused; nothing is asked while the list stays the same."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

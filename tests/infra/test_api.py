@@ -1,7 +1,5 @@
 """An API that answers with something else than its documentation says, or leads the token elsewhere."""
 
-from __future__ import annotations
-
 import json
 from http.server import BaseHTTPRequestHandler
 

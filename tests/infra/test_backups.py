@@ -1,7 +1,5 @@
 """Snapshots of etcd, and the cluster that begins from one."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Which cluster it is after control servers were replaced."""
 
-from __future__ import annotations
-
 import json
 
 import pulumi

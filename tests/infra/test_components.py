@@ -1,7 +1,5 @@
 """The components, as another Pulumi program uses them."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path

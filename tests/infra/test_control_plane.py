@@ -1,7 +1,5 @@
 """What the program declares with several control servers."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter

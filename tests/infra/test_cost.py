@@ -1,7 +1,5 @@
 """The cost of an environment: sums that are exact, prices that are missing, and the table."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from decimal import Decimal

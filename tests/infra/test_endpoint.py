@@ -1,7 +1,5 @@
 """The address of the Kubernetes API: a load balancer before the control servers, or none."""
 
-from __future__ import annotations
-
 import pytest
 from control_servers import DYNAMIC, PROPS, ROLES, SERVER, of
 

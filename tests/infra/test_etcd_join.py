@@ -1,7 +1,5 @@
 """Who of several control servers begins the cluster, who joins whom, and with what."""
 
-from __future__ import annotations
-
 import pytest
 from control_servers import PROPS, SEVERAL, peer
 from fake_programs import programs, sh

@@ -1,7 +1,5 @@
 """Who of several control servers may leave or restart, and who makes room for whom."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 

@@ -1,7 +1,5 @@
 """States of earlier versions name the classes of dynamic providers as these versions did."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 

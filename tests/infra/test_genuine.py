@@ -1,7 +1,5 @@
 """What the genuine Pulumi CLI asks of this environment, as far as that can be tried without it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

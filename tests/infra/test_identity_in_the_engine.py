@@ -1,7 +1,5 @@
 """The only control server is another one, in the engine: what of its cluster is made anew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The CCM's image on its way into a server, over a real SSH connection."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

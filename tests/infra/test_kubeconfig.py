@@ -1,7 +1,5 @@
 """Which API server the kubeconfig names, and when it is read again."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Nodes that an upgrade of the control servers would leave with too old a kubelet: it is refused before."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

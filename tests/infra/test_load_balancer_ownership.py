@@ -1,7 +1,5 @@
 """What a destroy does with which load balancer, held against the labels of the cloud-controller-manager."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

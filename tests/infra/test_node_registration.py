@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from fake_programs import programs, sh
 from hypothesis import given

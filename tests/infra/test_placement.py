@@ -1,7 +1,5 @@
 """Where servers stand: fallbacks are chosen once, and move nothing that exists."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

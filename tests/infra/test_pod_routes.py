@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from http.server import BaseHTTPRequestHandler
 from ipaddress import IPv4Network

@@ -1,7 +1,5 @@
 """What is asked and told before anything is created, of an emulated cloud; and by the program itself."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Servers without public addresses: settings, what the engine is told, the way over SSH, their scripts."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

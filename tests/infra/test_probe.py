@@ -1,7 +1,5 @@
 """What is compared on a server, and that each difference is found and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The whole program against a stand-in for the engine: which resources, with which options."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """Another SSH host key is believed after a rebuild that the cloud knows of, and never otherwise."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Which k3s a control server may have that is made anew: it comes back to a cluster, or begins one."""
 
-from __future__ import annotations
-
 import asyncio
 import urllib.parse
 from http.server import BaseHTTPRequestHandler

@@ -1,7 +1,5 @@
 """Against a real SSH server in this process."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

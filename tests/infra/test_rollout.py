@@ -1,7 +1,5 @@
 """The order in which changes roll out to servers."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Which servers a run may delete or replace: the decisions, without an engine."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Servers run in their subnet with their address and type, whatever happened to them in the cloud."""
 
-from __future__ import annotations
-
 import pytest
 from pulumi.dynamic import ConfigureRequest
 

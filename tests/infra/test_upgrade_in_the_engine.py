@@ -1,7 +1,5 @@
 """Another release of k3s for a worker, in the engine: who is drained, and that nobody stays cordoned."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

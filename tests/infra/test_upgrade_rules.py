@@ -1,7 +1,5 @@
 """Which versions k3s may go to, how a worker is upgraded, and when its turn is over."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

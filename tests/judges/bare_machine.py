@@ -7,8 +7,6 @@ Kubernetes toolchain and the images of the cache. Its processes end with the scr
     .venv/bin/python -m tests.judges.bare_machine trixie visitor './dev up && ./dev status; ./dev down'
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

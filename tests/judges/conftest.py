@@ -1,7 +1,5 @@
 """What plays a stranger needs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A machine that nobody prepared: after nothing but 'git clone', up and down work there."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A user without root's powers on a machine that nobody prepared: hollow nodes, and the fast tests, work."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

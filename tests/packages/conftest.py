@@ -1,7 +1,5 @@
 """The wheel of ccm-from-scratch, in environments outside of the tree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

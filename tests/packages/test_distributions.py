@@ -1,7 +1,5 @@
 """Each distribution in ``packages`` imports only what its own ``pyproject.toml`` names."""
 
-from __future__ import annotations
-
 import ast
 import sys
 import tomllib

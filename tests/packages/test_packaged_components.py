@@ -1,7 +1,5 @@
 """The example of the components, planned on the emulated cloud."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

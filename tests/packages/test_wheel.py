@@ -1,7 +1,5 @@
 """The wheel alone: what is in it, and what it is good for where there is no clone."""
 
-from __future__ import annotations
-
 import re
 import tarfile
 import zipfile

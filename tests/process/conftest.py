@@ -1,7 +1,5 @@
 """The real process: ``python -m ccm`` between a real API server and the emulated cloud."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A cluster without machines, a cloud without machines, and CCM processes between them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

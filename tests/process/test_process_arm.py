@@ -4,8 +4,6 @@ Nothing is registered with the kernel and nothing needs root: a script named pyt
 Python in the emulator, and child processes by that script as well.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import shutil

@@ -1,7 +1,5 @@
 """A cluster of both families of addresses, by the real process: what Hetzner routes, and what it does not."""
 
-from __future__ import annotations
-
 from ipaddress import IPv6Network
 
 import pytest

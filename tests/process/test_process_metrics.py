@@ -1,7 +1,5 @@
 """A real Prometheus scrapes the real process as the guide says, and is asked what alerts and panels ask."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """Nodes, their lives and their routes, by the real process with the rights of manifests/rbac.yaml."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from typing import Any

@@ -1,7 +1,5 @@
 """What the API server's audit log says of the rights that the CCM needs, against those that it is given."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

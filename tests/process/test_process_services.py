@@ -1,7 +1,5 @@
 """Services of type LoadBalancer, by the real process with the rights of manifests/rbac.yaml."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

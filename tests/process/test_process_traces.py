@@ -1,7 +1,5 @@
 """Traces of the real process, as a collector gets them."""
 
-from __future__ import annotations
-
 import pytest
 from emulated_cloud import TOKEN
 from process_world import World

@@ -1,7 +1,5 @@
 """This version takes over what the version before left: ``version_before.json`` has what its CCM wrote."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The programs of docs/tutorial/steps between a real API server and the emulated cloud, without machines."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ it wrote is kept in ``version_before.json``: tests need nothing of the history t
 To be recorded anew after each release, of its tag.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

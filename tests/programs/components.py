@@ -1,7 +1,5 @@
 """Programs that judge in tests, built as those of the sandbox are; the folders beside this file pin them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sandbox.kubernetes.components import Component

@@ -10,8 +10,6 @@ is repaired at once. Another controller that writes the same would go on for eve
 by one of its own; so each further one waits longer. Time is an argument, in seconds of any monotonic clock.
 """
 
-from __future__ import annotations
-
 from ccm.kube.backoff import next_retry
 from ccm.kube.fairness import namespace_of
 

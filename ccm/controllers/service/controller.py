@@ -11,8 +11,6 @@ writes it, too; Nodes that are drained to be deleted leave at once; changes of o
 so that they don't delay other Services.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ quicker than we are, and a control plane that loses sight of all Nodes must not 
 leaves is what will not come back: Nodes that are being deleted, or drained to be deleted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from ccm.controllers.names import AUTOSCALER_TAINT, EXCLUDE_FROM_LOAD_BALANCERS

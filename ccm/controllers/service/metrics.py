@@ -1,7 +1,5 @@
 """Metrics of the service controller, with the names of upstream's."""
 
-from __future__ import annotations
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _BUCKETS = tuple(2.0**exponent for exponent in range(15))

@@ -1,7 +1,5 @@
 """What a Service asks for, and what to do about it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ The finalizer and the status are both written through ``/status`` as upstream do
 has the UID: a Service that was deleted and created again under the same name is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field

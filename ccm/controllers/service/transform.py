@@ -5,8 +5,6 @@ Trimmed objects are never written back: writes are patches of our own fields (se
 are dropped here are unchanged in the cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import msgspec

@@ -4,8 +4,6 @@ A change of the cloud answers with an action that runs in the background. All wa
 poller, so a hundred targets added at once cost four requests a poll and not a hundred.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 

@@ -4,8 +4,6 @@ Codes: https://docs.hetzner.cloud/reference/cloud#errors. Each becomes the class
 :mod:`ccm.cloud.errors` that says what a controller may conclude; the facts stay in the fields.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

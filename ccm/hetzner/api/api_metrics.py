@@ -1,7 +1,5 @@
 """Metrics of the Hetzner Cloud API: hcloud-go's names first, ours after them."""
 
-from __future__ import annotations
-
 import re
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram

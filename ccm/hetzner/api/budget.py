@@ -7,8 +7,6 @@ The less important work is, the more tokens it leaves to what may come after it.
 refused at once: the work can be delayed, and its owner should know.
 """
 
-from __future__ import annotations
-
 import asyncio
 import enum
 import heapq

@@ -10,8 +10,6 @@ A cache proves that something is there. That something is *not* there it only su
 :meth:`ccm.cloud.Instances.get` with an accepted age of 0.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

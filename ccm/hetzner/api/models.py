@@ -1,7 +1,5 @@
 """The parts of the Hetzner Cloud API's objects that we read. Names and shapes are the API's."""
 
-from __future__ import annotations
-
 import msgspec
 
 

@@ -1,7 +1,5 @@
 """Load balancers of Hetzner Cloud as a capability of a cloud."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 
 from ccm.cloud import CloudError, Ingress, LoadBalancerResult, NodeView, Notice, Orphan, ServiceView

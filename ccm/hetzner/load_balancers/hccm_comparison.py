@@ -5,8 +5,6 @@ What it does was seen with its binary or read in its sources (v1.35.0), or in th
 ``spec.readings`` has how it reads each value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The listeners of load balancers, as the API has them."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from ccm.hetzner.api.models import HealthCheckHttp, LoadBalancerService, ServiceHttp

@@ -1,7 +1,5 @@
 """Metrics of load balancers."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from prometheus_client import CollectorRegistry, Gauge

@@ -1,7 +1,5 @@
 """A Service's annotations, as far as they are ours: sorted and bounded."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Locks for the work on load balancers: one Service at a time, also where several share a load balancer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,7 +1,5 @@
 """What a load balancer says of itself: how clients reach it and how its targets are."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 

@@ -1,7 +1,5 @@
 """Limits how much messages repeat of what a tenant wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """Robot's web service: list of servers, one server, and whether it is powered on."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

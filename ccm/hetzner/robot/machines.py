@@ -1,7 +1,5 @@
 """Finds Robot servers with few requests."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ All problems are collected and reported together. What a variable means is said 
 docs/reference; the names, types and defaults are the official ones.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace

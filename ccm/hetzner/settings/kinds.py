@@ -4,8 +4,6 @@ What a kind can't read is a problem that ends the start. :class:`LeftOut` is wha
 all the same: a warning.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

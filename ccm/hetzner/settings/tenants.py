@@ -5,8 +5,6 @@ Services of its namespace, and what has the namespace in its label ``ccm-from-sc
 else only where the operator allows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The environment variables: the one table that reading, documentation and ``/configz`` share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ccm.cloud.cloud import DRY_RUN, MASS_DELETION_BREAKER

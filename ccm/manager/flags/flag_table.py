@@ -4,8 +4,6 @@ Some flags are accepted only so that existing command lines keep working; they h
 manager (``NO_EFFECT``), which the log says when one is given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from ccm.manager.flags.parser import BOOL, DURATION, FLOAT, INT, INTS, STRING, STRINGS, SWITCHES, Flag, Kind

@@ -1,7 +1,5 @@
 """What ``/configz`` shows, by name as in all of Kubernetes' components: how this one is set."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

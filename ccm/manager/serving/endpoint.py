@@ -1,7 +1,5 @@
 """The health and metrics server as the flags want it, with certificates and client CAs kept current."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager

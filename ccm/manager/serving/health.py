@@ -9,8 +9,6 @@ All clients may read it, so the response says only which check failed, in upstre
 the log, once for each change, and at ``/readyz/NAME`` for users that the cluster allows to get that path.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Collection

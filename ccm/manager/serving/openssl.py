@@ -4,8 +4,6 @@ It calls the library through ctypes, so it needs nothing that Python's own ``ssl
 imports nothing of ours and is started by ``tls`` with ``python -I -S``.
 """
 
-from __future__ import annotations
-
 import ctypes
 import secrets
 import sys

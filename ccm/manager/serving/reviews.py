@@ -4,8 +4,6 @@ A bearer token is checked by a TokenReview, a request by a SubjectAccessReview; 
 a few seconds. Client certificates are checked by TLS before we see them. Everybody else is anonymous.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import OrderedDict

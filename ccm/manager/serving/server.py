@@ -1,7 +1,5 @@
 """What the HTTPS server serves to probes and Prometheus. It runs in followers too, before leader election."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """TLS of the health and metrics server: versions, cipher suites, certificates that change while we run."""
 
-from __future__ import annotations
-
 import os
 import ssl
 import subprocess

@@ -1,7 +1,5 @@
 """What :class:`ccm.cloud.Cloud` and a cloud's factory promise."""
 
-from __future__ import annotations
-
 import pytest
 from prometheus_client import CollectorRegistry
 

@@ -1,7 +1,5 @@
 """A cluster in memory, in which the controllers work with the cloud that is checked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """What the author of a cloud tells the suite: how things happen there."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager

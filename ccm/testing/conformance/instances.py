@@ -1,7 +1,5 @@
 """What :class:`ccm.cloud.Instances` promises."""
 
-from __future__ import annotations
-
 import asyncio
 from ipaddress import ip_address
 

@@ -1,7 +1,5 @@
 """What :class:`ccm.cloud.LoadBalancers` promises."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Sequence

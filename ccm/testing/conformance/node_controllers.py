@@ -1,7 +1,5 @@
 """What the controllers make of a cloud's machines: Nodes come to life, and go when their machines do."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What the route controller makes of a cloud's routes."""
 
-from __future__ import annotations
-
 import pytest
 
 from ccm.cloud import Route

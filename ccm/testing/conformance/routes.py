@@ -1,7 +1,5 @@
 """What :class:`ccm.cloud.Routes` promises."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What the service controller makes of a cloud's load balancers."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Every test of the suite, for the harness that ``--ccm-harness`` names."""
 
-from __future__ import annotations
-
 from ccm.testing.conformance.cloud import CloudConformance as TestCloud
 from ccm.testing.conformance.instances import InstancesConformance as TestInstances
 from ccm.testing.conformance.load_balancers import LoadBalancersConformance as TestLoadBalancers

@@ -1,7 +1,5 @@
 """What the host says about itself."""
 
-from __future__ import annotations
-
 import socket
 from ipaddress import IPv4Address, IPv4Network
 

@@ -1,7 +1,5 @@
 """One running emulator with two ways to talk to it: raw HTTP and the official client."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

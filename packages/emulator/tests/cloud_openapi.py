@@ -1,7 +1,5 @@
 """Validates answers of the emulator against Hetzner's own description, where that is at hand."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

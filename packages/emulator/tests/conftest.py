@@ -1,7 +1,5 @@
 """Emulators whose every answer is validated; and the wheel, installed outside of the tree."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import AsyncIterator, Iterator

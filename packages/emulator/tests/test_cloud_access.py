@@ -1,7 +1,5 @@
 """Access to admin calls, and the host names of the emulator."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from io import BytesIO

@@ -1,7 +1,5 @@
 """The official Python client as the judge."""
 
-from __future__ import annotations
-
 import hcloud
 import pytest
 from cloud_emulator import Emulator

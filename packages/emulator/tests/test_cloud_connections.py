@@ -1,7 +1,5 @@
 """Clients that send no HTTP, too little, or too much."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

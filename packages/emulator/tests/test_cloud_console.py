@@ -1,7 +1,5 @@
 """The console in a browser: its data, its controls, and its layout at three widths."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import os

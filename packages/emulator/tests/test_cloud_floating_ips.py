@@ -1,7 +1,5 @@
 """Floating IPs; their life cycle is a scenario of ``test_hcloud_go.py``."""
 
-from __future__ import annotations
-
 from cloud_emulator import Emulator, RecordingBackend, Start
 
 from hetzner_emulator.backend import BackendError

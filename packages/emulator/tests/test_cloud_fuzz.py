@@ -1,7 +1,5 @@
 """Any body, query and id to any operation ends in an answer of the right form, never in a bug."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import re

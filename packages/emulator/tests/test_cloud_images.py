@@ -1,7 +1,5 @@
 """Images of servers' disks; their life cycle is a scenario of ``test_hcloud_go.py``."""
 
-from __future__ import annotations
-
 import hcloud
 import pytest
 from cloud_emulator import OTHER_TOKEN, SERVER, Emulator, Made, RecordingBackend, Start

@@ -1,7 +1,5 @@
 """Bodies that creating a resource refuses; nothing is created."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

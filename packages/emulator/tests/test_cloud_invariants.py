@@ -1,7 +1,5 @@
 """Whatever is asked in whatever order: nothing dangles, no address is given twice, the file equals memory."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from ipaddress import IPv4Address, IPv4Network

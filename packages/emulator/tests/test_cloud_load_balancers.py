@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 from ipaddress import IPv6Address, IPv6Network
 from random import random

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import socket
 from ipaddress import IPv4Network
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from cloud_emulator import Emulator, Gate, Start
 

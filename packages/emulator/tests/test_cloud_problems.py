@@ -1,7 +1,5 @@
 """The problems that the console shows first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

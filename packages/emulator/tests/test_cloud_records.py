@@ -1,7 +1,5 @@
 """SSH keys, placement groups, primary IPs and firewalls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from cloud_emulator import SERVER, Emulator, Made, RecordingBackend, Start

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 from ipaddress import IPv4Network, IPv6Network
 from urllib.parse import parse_qs, urlsplit

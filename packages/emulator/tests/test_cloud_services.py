@@ -1,7 +1,5 @@
 """Reading services of load balancers: defaults, limits, merging."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

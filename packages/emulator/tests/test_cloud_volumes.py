@@ -1,7 +1,5 @@
 """Volumes; their life cycle is a scenario of ``test_hcloud_go.py``."""
 
-from __future__ import annotations
-
 from cloud_emulator import SERVER, Emulator, Made, RecordingBackend, Start
 
 from hetzner_emulator.backend import AttachedVolume, BackendError, VolumeSpec

@@ -1,7 +1,5 @@
 """Every public method of every client of hcloud works, or has a documented error; without Storage Boxes."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator

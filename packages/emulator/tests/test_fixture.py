@@ -1,7 +1,5 @@
 """The fixture ``hetzner_cloud``, in a project that knows nothing of this one."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

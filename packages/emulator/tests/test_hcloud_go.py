@@ -3,8 +3,6 @@
 The program is ours (``hcloud-go`` beside this file), the client that it calls is not.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -6,8 +6,6 @@ No answer may be a server's error or have another status, type or shape than the
 is Hetzner's and no part of this repository: CCMFS_OPENAPI names it.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from typing import Any

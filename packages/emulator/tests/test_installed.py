@@ -1,7 +1,5 @@
 """The wheel alone: what is in it, and ``hetzner-emulator serve``."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

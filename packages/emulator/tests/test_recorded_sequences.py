@@ -8,8 +8,6 @@ Terraform provider, which ask for the next change before the last has ended and 
 the end.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

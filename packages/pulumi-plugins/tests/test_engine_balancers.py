@@ -1,7 +1,5 @@
 """Load balancers as hcloud resources, against the emulated cloud."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.pulumi_cloud import EmulatedCloud

@@ -1,7 +1,5 @@
 """Programs of hcloud resources against the emulated cloud."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import ipaddress

@@ -1,7 +1,5 @@
 """Programs of Kubernetes objects against a real API server."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

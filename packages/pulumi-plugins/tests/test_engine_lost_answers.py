@@ -1,7 +1,5 @@
 """A Kubernetes API server that loses answers or fails."""
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -5,8 +5,6 @@ November 2026. "official plugins" are the hcloud plugin (about 1.39.1) with the 
 resources of kinds that are there already, what is not compared, and secrets.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """The process that serves all plugins of one run of Pulumi."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """Answers that are not from the Hetzner Cloud API or Kubernetes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler

@@ -1,7 +1,5 @@
 """What the cloud has and the state has not: imported where it is this stack's for sure, else refused."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Control servers in the engine: who is taken out when, and what of the cluster stays the same."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Five clusters are in one program, so that one run of Pulumi tries five combinations of drift.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -3,8 +3,6 @@
 On machines, with what runs on them, `tests/e2e/test_cluster_faults.py` does the same.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """kured, as this project's program deploys it, on a real API server."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

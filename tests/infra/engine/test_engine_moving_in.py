@@ -1,7 +1,5 @@
 """A network that is there already, with somebody's servers in it: imported, refused, or made the stack's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

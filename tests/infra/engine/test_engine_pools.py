@@ -1,7 +1,5 @@
 """Pools of servers, as a list of them is edited: what the cloud has before and after."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

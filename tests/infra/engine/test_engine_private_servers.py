@@ -1,7 +1,5 @@
 """Servers without public addresses: made, changed and removed in the emulated cloud, and what leads them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

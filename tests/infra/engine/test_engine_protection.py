@@ -1,7 +1,5 @@
 """What Hetzner protects against deletion: refused before anything is deleted, with what to turn off."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

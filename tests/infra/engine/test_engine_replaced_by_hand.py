@@ -1,7 +1,5 @@
 """What several control servers can't follow, made anew by hand: refused before anything changes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Changes that roll server by server in the engine: their order, a failure in between, the run after it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

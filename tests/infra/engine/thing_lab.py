@@ -1,7 +1,5 @@
 """A project whose program has the resources of ``things.py``."""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path

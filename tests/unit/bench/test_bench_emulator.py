@@ -1,7 +1,5 @@
 """The comparison that asks the emulated cloud as fast as it can."""
 
-from __future__ import annotations
-
 import argparse
 
 import pytest

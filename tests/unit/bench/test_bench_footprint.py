@@ -1,7 +1,5 @@
 """What a sandbox costs: its processes, some of which end while they are looked at."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

@@ -1,7 +1,5 @@
 """The clock that jumps."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """The hours of ``./dev bench idle`` and ``./dev bench shutdown``, with a few servers."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench import idle, shutdown

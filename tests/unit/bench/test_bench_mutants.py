@@ -1,7 +1,5 @@
 """How changes to the code are made in a copy, counted and told."""
 
-from __future__ import annotations
-
 import ast
 import os
 import signal

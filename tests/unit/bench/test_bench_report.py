@@ -1,7 +1,5 @@
 """How comparisons tell what they found."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How the routes' comparison reads the cloud's log."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

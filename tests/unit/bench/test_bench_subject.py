@@ -1,7 +1,5 @@
 """What the comparisons tell our CCM is what it understands."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

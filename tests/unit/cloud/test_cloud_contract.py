@@ -1,7 +1,5 @@
 """The contract's errors, the fake cloud and the sample: what other clouds' authors start from."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Which labels a Node gets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """When disappearances are believed."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

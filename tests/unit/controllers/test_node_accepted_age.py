@@ -1,7 +1,5 @@
 """How fresh the cloud's answer must be when a Node is initialized: one list serves all that come together."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

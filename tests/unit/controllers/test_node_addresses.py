@@ -1,7 +1,5 @@
 """Which addresses a Node gets: upstream's cases of the provided node IP, and properties."""
 
-from __future__ import annotations
-
 from ipaddress import ip_address
 
 import pytest

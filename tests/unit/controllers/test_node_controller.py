@@ -1,7 +1,5 @@
 """The node controller: upstream's cases in our words, and where we differ on purpose."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The node lifecycle controller: upstream's cases in our words, and what it takes for us to delete."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

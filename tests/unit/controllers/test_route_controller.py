@@ -1,7 +1,5 @@
 """The route controller on a cluster in memory."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

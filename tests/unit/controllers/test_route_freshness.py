@@ -1,7 +1,5 @@
 """How old a picture of the network may be that routes are changed from."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

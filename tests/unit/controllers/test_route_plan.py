@@ -1,7 +1,5 @@
 """Which routes are made and deleted: upstream's cases in our words, ours, and properties."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from ipaddress import ip_network
 

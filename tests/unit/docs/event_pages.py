@@ -1,7 +1,5 @@
 """The pages of Events, and the reasons that the code gives Events."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The diagrams are drawn of the sources beside them, and each is shown with words for who does not see it."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The page of Events about Services has those that there are, and no others."""
 
-from __future__ import annotations
-
 import re
 
 from event_pages import TREE, explained_on, used_in

@@ -1,7 +1,5 @@
 """What the documents name is there: files, commands, flags, variables, annotations, settings, metrics."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import tomllib

@@ -1,7 +1,5 @@
 """The generated pages say what the code says."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What all tests have in common."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

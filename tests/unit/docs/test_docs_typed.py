@@ -1,7 +1,5 @@
 """What tests/e2e/reader.py knows of the pages' commands is in the pages, and every page is read."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Who follows the tutorial writes the programs of docs/tutorial/steps, every line of them."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

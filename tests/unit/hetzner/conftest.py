@@ -1,7 +1,5 @@
 """Fixtures for the tests of ccm.hetzner."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import emulated_cloud

@@ -1,7 +1,5 @@
 """The sandbox's Hetzner Cloud on a loopback port, for tests of ccm.hetzner."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

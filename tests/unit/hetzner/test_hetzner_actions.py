@@ -1,7 +1,5 @@
 """Waiting for actions; virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

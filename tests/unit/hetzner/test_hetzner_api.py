@@ -1,7 +1,5 @@
 """The door to the API, against the emulated cloud."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import nullcontext
 

@@ -1,7 +1,5 @@
 """Who may make a request when the quota is short; virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

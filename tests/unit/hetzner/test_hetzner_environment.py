@@ -1,7 +1,5 @@
 """Every environment variable of the official CCM: defaults, values, and all problems at once."""
 
-from __future__ import annotations
-
 import os
 from operator import attrgetter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Servers as machines of Nodes, against the emulated cloud."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The shared cache: age, single flight, what we write ourselves; virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Answers that are none of the API's: of a proxy, of a broken server, of somebody who means no good."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Provider IDs of both names, and of Robot."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Robot servers as machines of Nodes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

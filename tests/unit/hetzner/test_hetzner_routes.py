@@ -1,7 +1,5 @@
 """Routes of a Hetzner network, against the emulated cloud."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The table of environment variables, which reading, the documentation and /configz share."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Proxies and trust of HTTP clients, against a server with a certificate of its own authority."""
 
-from __future__ import annotations
-
 import os
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """A real HTTP server on loopback that answers from a MemoryTransport, and can be made to misbehave."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable

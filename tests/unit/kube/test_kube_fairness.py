@@ -1,7 +1,5 @@
 """Who comes next where several tenants wait."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

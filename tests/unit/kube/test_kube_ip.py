@@ -1,7 +1,5 @@
 """Addresses and networks as Kubernetes reads them."""
 
-from __future__ import annotations
-
 import time
 from ipaddress import ip_address, ip_network
 

@@ -1,7 +1,5 @@
 """What the API server sends is bounded before it is taken in. Bytes and requests are counted."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """An event loop whose time moves only when a test says so, for stateful tests."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Fixtures: Hetzner's load balancers against the emulated cloud on a loopback port."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path

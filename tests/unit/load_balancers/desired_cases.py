@@ -1,7 +1,5 @@
 """Specs of Services and observed state, for tests of the desired state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from service_view import UID, view

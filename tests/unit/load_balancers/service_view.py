@@ -1,7 +1,5 @@
 """Services that want load balancers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

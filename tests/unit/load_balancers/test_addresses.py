@@ -1,7 +1,5 @@
 """Addresses of load balancers: private ones, Primary IPs, and none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

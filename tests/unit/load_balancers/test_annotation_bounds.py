@@ -1,7 +1,5 @@
 """How much of a Service's annotations is read and kept, to the very character."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

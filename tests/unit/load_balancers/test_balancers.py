@@ -1,7 +1,5 @@
 """Load balancers from beginning to end, against the emulated cloud."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

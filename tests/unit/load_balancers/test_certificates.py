@@ -1,7 +1,5 @@
 """Certificates of https ports, against the emulated cloud."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

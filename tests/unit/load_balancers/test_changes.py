@@ -1,7 +1,5 @@
 """Which changes lead from a load balancer as it is to what it should be: their order, and what each needs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Death at any moment: the next process converges, nothing is doubled or lost. tests/faults has the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

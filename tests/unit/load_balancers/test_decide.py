@@ -1,7 +1,5 @@
 """What a load balancer should be, all things considered: what is put together, and what stays as it is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

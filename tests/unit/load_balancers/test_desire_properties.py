@@ -1,7 +1,5 @@
 """Whatever Services ask for: each is served in one go, and nobody else's things change."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

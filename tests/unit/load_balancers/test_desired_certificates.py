@@ -1,7 +1,5 @@
 """Which certificates https ports get, and what is asked for and said where they have none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

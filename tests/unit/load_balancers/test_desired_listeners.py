@@ -1,7 +1,5 @@
 """What a load balancer should listen on: what is asked for, what stays, and what there is room for."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import msgspec

@@ -1,7 +1,5 @@
 """Settings that have a default: what goes back to it, and the labels that remember what was annotated."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import pytest

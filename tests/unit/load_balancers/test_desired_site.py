@@ -1,7 +1,5 @@
 """Where a load balancer is made, and what is said where it is elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Which of the Nodes get traffic, and why the others don't."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What `pulumi destroy` does, without asking the cluster, with the load balancers that the CCM marked."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What the official CCM would make of Services: every row of what was seen with its binary, and the class."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

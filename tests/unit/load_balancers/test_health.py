@@ -1,7 +1,5 @@
 """How targets are is counted, and told where nobody answers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

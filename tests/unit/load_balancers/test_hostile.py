@@ -4,8 +4,6 @@ The API server takes 256 KiB of annotations, and as many ports as fit into an ob
 (https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/, etcd's request limit).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How load balancers and certificates come and go: the plan as a whole, and the requests that make one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a type takes, whoever takes it; and types that are not there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

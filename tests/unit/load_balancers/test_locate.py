@@ -1,7 +1,5 @@
 """Whose load balancer it is, as far as labels say; without a cloud."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """What happens between the look at a project and the change that follows from it, by whomever."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

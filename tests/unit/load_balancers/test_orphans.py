@@ -1,7 +1,5 @@
 """What is left of Services that are gone."""
 
-from __future__ import annotations
-
 from balancer_site import BalancerSite, view
 
 OTHER = "99999999-8888-7777-6666-555555555555"

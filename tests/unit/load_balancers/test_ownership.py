@@ -1,7 +1,5 @@
 """Whose load balancer it is: foreign ones, adopted ones, shared ones; against the emulated cloud."""
 
-from __future__ import annotations
-
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 

@@ -1,7 +1,5 @@
 """A Service goes through the stages of ``ccm/hetzner/load_balancers`` one way: counted while it does."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Whatever a load balancer is and should be: the plan gets it there, and leaves others' things alone."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

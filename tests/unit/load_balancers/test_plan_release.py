@@ -1,7 +1,5 @@
 """What becomes of a load balancer that a Service leaves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

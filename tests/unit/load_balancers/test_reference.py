@@ -1,7 +1,5 @@
 """The table of annotations says what is really read."""
 
-from __future__ import annotations
-
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from functools import reduce

@@ -1,7 +1,5 @@
 """A Service goes: it never hangs on what is not its any more, and its steps go on from any point."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

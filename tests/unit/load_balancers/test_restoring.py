@@ -1,7 +1,5 @@
 """An annotation that is taken away takes its effect away; what others set stays."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import pytest

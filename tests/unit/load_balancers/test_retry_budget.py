@@ -1,7 +1,5 @@
 """A load balancer that others hold, or whose changes hang, takes up a Service's turn for a moment only."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Label selectors: what Kubernetes' own parser takes is read; of anything else it is said what is wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from ccm.hetzner.load_balancers.spec.selector import MAX_CONDITIONS, parse

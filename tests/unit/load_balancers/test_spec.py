@@ -1,7 +1,5 @@
 """What becomes of each annotation: whole results, so that nothing beside what is asked for goes unseen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each change of a load balancer: what is asked of the API, and what it makes of the load balancer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which Nodes become which targets, and the choice when there is no room for all; without a cloud."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What is not a namespace's own, its Services get only where the operator allows it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -4,8 +4,6 @@ That project answers as well, and has nothing of ours. Whatever a piece of work 
 it may fail; but what it says that it did is true, and in the end nothing is orphaned, doubled or forgotten.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The kinds of values: what each takes, up to its very bounds, and what it makes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Command lines for tests of the manager."""
 
-from __future__ import annotations
-
 from ccm.manager.flags import FLAGS, ParsedFlags, parse_flags
 from ccm.manager.options import Options
 

@@ -1,7 +1,5 @@
 """The command as a person runs it: exit codes and messages, in a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Strangers who connect get what they ask for, and no more of us than that."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Only the used parts of packages are loaded. Asked in processes of their own, in which nothing is yet."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """Whether traces are made, and that they cost nothing where they are not."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

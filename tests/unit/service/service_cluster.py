@@ -1,7 +1,5 @@
 """A cluster in memory with Services, and a scriptable cloud; time is virtual."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

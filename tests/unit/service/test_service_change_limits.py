@@ -1,7 +1,5 @@
 """Who changes one Service again and again does not use up what all Services share."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The service controller against a cluster in memory and a cloud that can be scripted to fail."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What somebody else writes in place of what we wrote is set right, and nobody fights over it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writes to a Service: as few as possible, and nothing but what is ours."""
 
-from __future__ import annotations
-
 import pytest
 from service_cluster import SHOP, service
 

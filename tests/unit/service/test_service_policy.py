@@ -1,7 +1,5 @@
 """What is decided about Services and Nodes without asking anybody."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is kept of a Service is bounded, whatever its owner writes. Sizes are counted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The settings of a manager that runs, from its Deployment."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

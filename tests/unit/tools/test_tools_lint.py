@@ -1,7 +1,5 @@
 """`python -m ccm lint` on files."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """`python -m ccm plan` on a cluster in memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ the UID too; and none that anything else uses. Whether the API would refuse that
 not relied on.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Makes a load balancer with as much of it as possible in one request."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ If a step fails, only the steps that need it are skipped. A change is never sent
 at its result first: only "locked" means that nothing was done.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Every look raises ``CloudError`` where the answer isn't known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The project's certificates: one shared list of them, and what was tried with them lately."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

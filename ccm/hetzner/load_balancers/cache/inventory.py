@@ -1,7 +1,5 @@
 """The project's load balancers: one shared list of them, and what was seen in it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 

@@ -1,7 +1,5 @@
 """The servers that traffic can go to, in the cache of servers that all controllers share."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The lists that all Services share."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 
 from ccm.hetzner.api import HetznerApi, ListCache

@@ -6,8 +6,6 @@ label each those of ports. What the official CCM set is not marked, as long as n
 balancer changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any

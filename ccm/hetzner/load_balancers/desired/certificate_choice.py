@@ -4,8 +4,6 @@ A managed certificate carries the Service's UID. When the domains change, a new 
 place before the old one is deleted; all of them go with the Service.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What a Service's load balancer should be, all things considered."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What a Service's load balancer should be."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What a load balancer should listen on, one listener for each TCP port of the Service."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar

@@ -3,8 +3,6 @@
 Hetzner assigns Primary IPs when it creates a load balancer, and never later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network

@@ -1,7 +1,5 @@
 """Which servers traffic goes to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from ipaddress import IPv4Address, IPv4Network
 

@@ -1,7 +1,5 @@
 """Finds out what there is, in the caches that all Services share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Finds a Service's load balancer among those of the project, by their labels and names."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Changes of a load balancer's listeners."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

@@ -5,8 +5,6 @@ from its public to its private address alone, while the others serve. A step nam
 makes no sense; all others are tried whatever happened before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 

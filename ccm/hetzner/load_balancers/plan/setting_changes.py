@@ -1,7 +1,5 @@
 """Changes of what a load balancer is, besides its listeners and targets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace

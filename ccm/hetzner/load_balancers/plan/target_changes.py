@@ -1,7 +1,5 @@
 """Changes of a load balancer's targets, and of the network through which they are reached."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace

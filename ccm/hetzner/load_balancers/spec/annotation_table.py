@@ -4,8 +4,6 @@ A setting that is one field of the API needs its row here, the field in ``hetzne
 emulator the field and a row of ``SETTINGS`` in ``models/load_balancers.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, not_

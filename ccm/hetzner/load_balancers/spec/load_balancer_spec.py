@@ -8,8 +8,6 @@ has the API's default in a new load balancer. Settings of others stay as they ar
 defaults.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ official one (v1.35.0 by its sources and its binary, v1.39.0 by its pages) hands
 strconv.ParseBool, strconv.Atoi, time.ParseDuration, net.ParseCIDR and labels.Parse, or to the API.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum

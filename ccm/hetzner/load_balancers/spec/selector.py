@@ -5,8 +5,6 @@ Takes what the official CCM takes, which is what Kubernetes' own parser does
 Only the number of conditions is bounded here, because each is held against each of thousands of nodes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a Service asks for in vain: misspelt annotations, those that don't fit to the rest, fields."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches

@@ -4,8 +4,6 @@ Nothing here raises, whatever the texts are. What parsing costs is bounded: anno
 all tenants together have one event loop. So lists have at most :data:`MAX_ITEMS` items, and texts an end.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reads properties of the host."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

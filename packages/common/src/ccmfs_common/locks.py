@@ -1,7 +1,5 @@
 """Locks between processes: files that the kernel unlocks when the process ends."""
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

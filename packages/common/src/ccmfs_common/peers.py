@@ -4,8 +4,6 @@ Every user of a host can connect to a port on 127.0.0.1, but pushed images run a
 every user is allowed to push.
 """
 
-from __future__ import annotations
-
 import socket
 import sys
 from collections.abc import Iterable

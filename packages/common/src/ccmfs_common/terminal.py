@@ -1,7 +1,5 @@
 """Escapes control characters in texts from other users."""
 
-from __future__ import annotations
-
 
 def printable(text: str, kept: str = "") -> str:
     """Escape characters that aren't printable, such as terminal escape sequences, but those ``kept``."""

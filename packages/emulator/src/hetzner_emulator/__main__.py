@@ -1,7 +1,5 @@
 """``hetzner-emulator serve``: the emulated API in the foreground."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The address of the emulated API, and the environment variables for clients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address

@@ -1,7 +1,5 @@
 """The aiohttp application: API, metadata service and admin calls."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Callable
 from random import Random, SystemRandom

@@ -1,7 +1,5 @@
 """The interface of backends, which create machines, networks, and load balancers; and one of records."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

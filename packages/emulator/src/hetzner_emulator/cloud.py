@@ -1,7 +1,5 @@
 """The cloud: state, actions, addresses, and the backend."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from random import Random

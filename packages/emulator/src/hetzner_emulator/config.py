@@ -1,7 +1,5 @@
 """Settings of the cloud at the start."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network

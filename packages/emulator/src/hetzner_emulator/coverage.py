@@ -1,7 +1,5 @@
 """Writes the table of emulated operations: ``python -m hetzner_emulator.coverage [FILE]``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from fnmatch import fnmatchcase

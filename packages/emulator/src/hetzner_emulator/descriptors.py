@@ -1,7 +1,5 @@
 """The limit of open files of a process; each connection is one."""
 
-from __future__ import annotations
-
 import resource
 
 GIVEN = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,7 +1,5 @@
 """Errors of the API, and of the emulator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

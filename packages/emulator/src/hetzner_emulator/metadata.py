@@ -1,7 +1,5 @@
 """The metadata service, which finds a machine by the address of its request."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address, IPv4Network

@@ -1,7 +1,5 @@
 """The emulated API in a process without machines: servers are records."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import fcntl

@@ -1,7 +1,5 @@
 """Tokens of the emulated API, and other generated secrets in files."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import string

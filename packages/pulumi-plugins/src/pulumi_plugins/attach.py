@@ -3,8 +3,6 @@
 The engine starts it for each use of the plugin. It loads nothing, for a fast start.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

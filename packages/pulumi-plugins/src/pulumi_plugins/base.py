@@ -1,7 +1,5 @@
 """The interface between Pulumi's protocol and our providers."""
 
-from __future__ import annotations
-
 import ipaddress
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence

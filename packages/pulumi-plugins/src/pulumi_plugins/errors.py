@@ -1,7 +1,5 @@
 """Errors of the sandbox's providers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ccmfs_common.terminal import printable

@@ -5,8 +5,6 @@ https://github.com/pulumi/pulumi.
 """
 # ruff: noqa: ARG002, D102, N802  the methods are the protocol's
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -10,8 +10,6 @@ The first client of dynamic providers gets their output.
 The process ends after all clients and the process that started it: an engine may outlive ``./dev``.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

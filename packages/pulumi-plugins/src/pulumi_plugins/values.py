@@ -4,8 +4,6 @@ A property tree is like JSON. A secret is the dict that Pulumi uses on the wire
 (``{SIGNATURE: SECRET, "value": ...}``); a value that is only known after an operation is the string UNKNOWN.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Actions: asynchronous changes that survive a restart and lock their resources."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence

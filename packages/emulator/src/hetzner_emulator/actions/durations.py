@@ -1,7 +1,5 @@
 """Durations of actions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from random import Random
 

@@ -3,8 +3,6 @@
 The arguments of an effect are the cloud, the first resource of the action, and the action.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Events between resources; the arguments of a reaction are the cloud and the subject of the event."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 

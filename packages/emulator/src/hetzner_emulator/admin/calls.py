@@ -1,7 +1,5 @@
 """Admin calls under ``/_sandbox``, which Hetzner's API doesn't have."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """The console page; the page is public, but its requests need a token."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from aiohttp import web

@@ -1,7 +1,5 @@
 """The data of the console page in one response."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any

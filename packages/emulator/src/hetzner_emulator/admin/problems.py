@@ -1,7 +1,5 @@
 """The problems that the console shows first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

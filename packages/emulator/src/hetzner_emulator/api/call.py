@@ -1,7 +1,5 @@
 """A request, independent of the HTTP library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar

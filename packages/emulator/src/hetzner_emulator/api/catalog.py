@@ -1,7 +1,5 @@
 """Locations, prices, and catalogs: resources that clients can only read."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Metrics of servers and load balancers: measured on request, and zero if the backend can't measure."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from collections.abc import Mapping

@@ -12,8 +12,6 @@ As of November 2026, from these sources; where one is missing, a comment says so
 - image ``ubuntu-26.04``: programs of users; its ids are ours. ``debian-11``: announcement of 2026-08-31
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,5 @@
 """The operations, which the modules of ``hetzner_emulator.resources`` register."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 

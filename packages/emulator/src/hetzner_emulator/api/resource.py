@@ -1,7 +1,5 @@
 """The operations that most resources have: listing, reading, renaming, deletion, and their actions."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

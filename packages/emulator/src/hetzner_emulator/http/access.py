@@ -5,8 +5,6 @@ emulator have one origin, so the header ``Host`` must be one of our own names. B
 across origins without a preflight, so a header ``Origin`` must be our own.
 """
 
-from __future__ import annotations
-
 import functools
 import hmac
 import re

@@ -1,7 +1,5 @@
 """Reads the body of a request with a timeout; the application limits its size."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

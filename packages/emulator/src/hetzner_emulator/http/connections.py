@@ -1,7 +1,5 @@
 """A log filter for connections that send no valid HTTP, or close early."""
 
-from __future__ import annotations
-
 import logging
 
 from aiohttp import web

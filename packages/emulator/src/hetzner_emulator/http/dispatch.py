@@ -1,7 +1,5 @@
 """Turns HTTP requests into calls, and replies into HTTP responses; applies faults and limits."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """Finds the operations for a path."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

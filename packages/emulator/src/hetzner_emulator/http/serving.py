@@ -1,7 +1,5 @@
 """Serves an application on a port of 127.0.0.1."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

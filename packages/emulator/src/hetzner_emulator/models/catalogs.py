@@ -1,7 +1,5 @@
 """Resources that clients can only read: locations, types of servers and load balancers, ISOs, and images."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Any

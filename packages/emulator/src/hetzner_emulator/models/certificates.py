@@ -1,7 +1,5 @@
 """The record of a certificate."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import msgspec

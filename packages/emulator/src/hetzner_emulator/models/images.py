@@ -1,7 +1,5 @@
 """The record of an image of a server's disk, and how to find it or a system image by its ID."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from hetzner_emulator.api.offer import SYSTEM_IMAGES, Image

@@ -1,7 +1,5 @@
 """The records of networks and of their members."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """The record of a primary IP, and what floating IPs share with it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, ClassVar, Protocol

@@ -1,7 +1,5 @@
 """Dedicated servers of Robot, which load balancers can have as targets; an admin call adds them."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import msgspec

@@ -1,7 +1,5 @@
 """The record of a server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from ipaddress import IPv6Network
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The record of an SSH key."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

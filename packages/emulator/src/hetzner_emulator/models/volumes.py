@@ -1,7 +1,5 @@
 """The record of a volume."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, ClassVar
 

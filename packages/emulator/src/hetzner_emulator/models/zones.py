@@ -1,7 +1,5 @@
 """The records of zones and of their record sets."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import msgspec

@@ -8,8 +8,6 @@ Large or special parts have modules of their own: ``servers/create.py``, ``certi
 ``zones/zonefile.py``. Hetzner's catalogs share the folder ``catalogs``.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

@@ -1,7 +1,5 @@
 """Allocates public addresses: IPv4 from a range, IPv6 as /64 networks, MAC addresses from a counter."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Network
 
 from hetzner_emulator.config import CloudConfig

@@ -1,7 +1,5 @@
 """A cache of objects as the API shows them, as JSON; any change of the state invalidates it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Samples of servers and load balancers, and rates between samples; the number of samples is limited."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The state: objects in memory, and in a SQLite file that survives a killed process."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Collection, Hashable, Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The process behind the fixture: the emulated API in memory, until the process that started it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Fault rules, and the checks that refuse a rule without effect."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Injected faults, which a seed makes reproducible."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from random import Random

@@ -1,7 +1,5 @@
 """The rate limit of a project: a token bucket."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The log of all API requests, with counts by operation."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Filtering, sorting, and paging of listings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The reply of a handler, independent of the HTTP library."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

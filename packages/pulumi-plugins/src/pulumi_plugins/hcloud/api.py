@@ -1,7 +1,5 @@
 """Calls of the Hetzner Cloud API, and waiting for its actions as hcloud-go does."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import threading

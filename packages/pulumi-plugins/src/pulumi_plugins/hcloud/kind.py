@@ -1,7 +1,5 @@
 """A kind of hcloud resource: its inputs, and how it is created, read, changed and deleted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

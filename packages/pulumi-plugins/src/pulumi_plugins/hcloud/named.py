@@ -1,8 +1,6 @@
 """hcloud.SshKey, PlacementGroup, Firewall, Network and LoadBalancer: a name, labels, and little else."""
 # ruff: noqa: ARG002, D102  the methods are those of Kind
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

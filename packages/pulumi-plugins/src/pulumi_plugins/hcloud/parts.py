@@ -1,8 +1,6 @@
 """Parts of a network, a server or a load balancer: subnets, routes, attachments, targets and services."""
 # ruff: noqa: ARG002, D102  the methods are those of Kind
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 """The provider for the package hcloud."""
 # ruff: noqa: ARG002, D102  the methods are those of Provider
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from typing import Any

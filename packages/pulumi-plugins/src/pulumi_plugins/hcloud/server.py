@@ -1,8 +1,6 @@
 """hcloud.Server."""
 # ruff: noqa: D102  the methods are those of Kind
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Calls to a Kubernetes API server."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

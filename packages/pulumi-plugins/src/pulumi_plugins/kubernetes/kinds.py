@@ -1,7 +1,5 @@
 """Namespaced kinds, their paths, and fields that can't be changed. Pure tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """A kubeconfig: its cluster, and connections to it."""
 
-from __future__ import annotations
-
 import base64
 import os
 import ssl

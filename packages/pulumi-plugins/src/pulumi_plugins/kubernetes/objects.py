@@ -1,7 +1,5 @@
 """Kubernetes objects as Pulumi's properties: defaults, identity, drift, ownership of fields. Pure."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import hashlib

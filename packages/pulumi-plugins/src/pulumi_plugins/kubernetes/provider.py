@@ -1,8 +1,6 @@
 """The provider for the package kubernetes."""
 # ruff: noqa: D102  the methods are those of Provider
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """When an object counts as ready. Pure: an object in, the reason why not out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operations on the actions of all resources."""
 
-from __future__ import annotations
-
 from hetzner_emulator.actions.actions import Action, action_wire
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.registry import operation

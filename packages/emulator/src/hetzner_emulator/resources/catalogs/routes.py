@@ -1,7 +1,5 @@
 """Operations on the catalogs, ``GET /pricing``, and ``GET /datacenters``."""
 
-from __future__ import annotations
-
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.catalog import VAT, money, price
 from hetzner_emulator.api.offer import EVERYWHERE, FLOATING_IP, IPV4, SNAPSHOT_GB, VOLUME_GB

@@ -1,7 +1,5 @@
 """Issues managed certificates."""
 
-from __future__ import annotations
-
 from cryptography import x509
 
 from hetzner_emulator.actions.actions import Action

@@ -1,7 +1,5 @@
 """Reads certificates, and issues self-signed ones."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Sequence
 from typing import Any

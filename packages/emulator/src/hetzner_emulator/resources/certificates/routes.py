@@ -1,7 +1,5 @@
 """Operations on certificates."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

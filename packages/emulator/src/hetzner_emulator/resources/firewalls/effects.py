@@ -1,7 +1,5 @@
 """Sets the rules of servers' public interfaces in the backend whenever they change."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operations on firewalls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from hetzner_emulator.actions.actions import Action

@@ -1,7 +1,5 @@
 """Decodes firewall rules in requests."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from ipaddress import ip_network

@@ -1,7 +1,5 @@
 """Effects of floating IPs' actions on the backend, and the release from a deleted server."""
 
-from __future__ import annotations
-
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.actions.effects import effect
 from hetzner_emulator.actions.events import reaction

@@ -1,7 +1,5 @@
 """Operations on floating IPs."""
 
-from __future__ import annotations
-
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.registry import operation

@@ -1,7 +1,5 @@
 """Operations on images; an action of servers creates them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Applies load balancers to the backend whenever they, their servers, or their certificates change."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from typing import Any

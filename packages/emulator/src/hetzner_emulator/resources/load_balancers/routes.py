@@ -1,7 +1,5 @@
 """Operations on load balancers; an action changes fields of the record once the backend has applied them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Decodes services and targets in requests, with Hetzner's defaults, and checks them against the limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network

@@ -1,7 +1,5 @@
 """The effect of networks' actions."""
 
-from __future__ import annotations
-
 import msgspec
 
 from hetzner_emulator.actions.actions import Action

@@ -1,7 +1,5 @@
 """Operations on networks."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Network
 from operator import attrgetter
 from typing import Any, NamedTuple

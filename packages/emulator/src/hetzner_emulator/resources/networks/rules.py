@@ -1,7 +1,5 @@
 """Rules for ranges and addresses in networks, and for their members."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network

@@ -1,7 +1,5 @@
 """Removes deleted servers from placement groups."""
 
-from __future__ import annotations
-
 from hetzner_emulator.actions.events import reaction
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.models.placement_groups import PlacementGroup

@@ -1,7 +1,5 @@
 """Effects of primary IPs' actions on the backend, and the release from deleted resources."""
 
-from __future__ import annotations
-
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.actions.effects import effect
 from hetzner_emulator.actions.events import announce, reaction

@@ -1,7 +1,5 @@
 """Operations on primary IPs."""
 
-from __future__ import annotations
-
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.actions.events import announce
 from hetzner_emulator.api.call import Call

@@ -3,8 +3,6 @@
 The rules about images, server types, and interfaces are here because creation applies all of them.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Effects of servers' actions on the backend, and reactions to the start and to other resources."""
 
-from __future__ import annotations
-
 import logging
 
 import msgspec

@@ -1,7 +1,5 @@
 """Operations on SSH keys."""
 
-from __future__ import annotations
-
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.registry import operation
 from hetzner_emulator.api.resource import Resource, created

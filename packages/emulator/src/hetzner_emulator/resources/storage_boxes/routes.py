@@ -1,7 +1,5 @@
 """Operations on Storage Boxes: the list is empty, and the emulator refuses all other operations."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from hetzner_emulator.api.call import Call

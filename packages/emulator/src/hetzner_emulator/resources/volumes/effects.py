@@ -1,7 +1,5 @@
 """Effects of volumes' actions on the backend, and the release from a deleted server."""
 
-from __future__ import annotations
-
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.actions.effects import effect, undo
 from hetzner_emulator.actions.events import reaction

@@ -1,7 +1,5 @@
 """Operations on volumes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from hetzner_emulator.actions.actions import Action

@@ -4,8 +4,6 @@ A request changes a zone before the response, and its action locks nothing: clie
 next change of a zone before the last action has ended.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """Rules for zones: names, values of resource records, and the decoding of requests."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -1,7 +1,5 @@
 """Zone files of BIND (RFC 1034 and 1035), reading and writing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 
