@@ -276,7 +276,7 @@ class TestOnPrimaryIps:
         for named in ("four", "4"):
             found = choose_placement(spec({"public-net-ipv4": named}), there)
             assert [notice.reason for notice in found.notices] == ["PrimaryIPNotAssigned"] * told
-            start = f"{PREFIX}public-net-ipv4: load balancer there (7) keeps 203.0.113.1: "
+            start = f"{PREFIX}public-net-ipv4: load balancer there (7) keeps 203.0.113.1, "
             assert all(notice.message.startswith(start) for notice in found.notices)
             assert found.problems == {}
 

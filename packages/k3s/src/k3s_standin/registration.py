@@ -4,6 +4,8 @@ k3s answers agents on the API server's port; here it is the next one, as the API
 Paths and headers are k3s's.
 """
 
+from __future__ import annotations
+
 import hmac
 import json
 import re
