@@ -122,7 +122,7 @@ async def _await(
     deadline = time.monotonic() + WAIT_SECONDS
     async with connect_first(hosts_of(props)) as shell:
         while True:
-            nodes = await read_nodes(shell)
+            nodes = await read_nodes(shell, deadline)
             node, others = nodes.get(name), [item for item in nodes.values() if item.is_control]
             lacks = still_lacks(node, others, props["member_id"], props.get("installed"))
             if not lacks:

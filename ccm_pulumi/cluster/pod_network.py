@@ -181,7 +181,7 @@ async def _range(shell: Shell, name: str) -> str:
     """The range of a node; waits until it has one."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
-        node = (await read_nodes(shell)).get(name)
+        node = (await read_nodes(shell, deadline)).get(name)
         if node and node.pod_cidr:
             return node.pod_cidr
         if time.monotonic() > deadline:

@@ -15,7 +15,7 @@ import pulumi
 from pulumi.dynamic import CreateResult
 
 from ..lib.dynamic import ProviderResource
-from ..lib.errors import InfraError
+from ..lib.errors import InfraError, RemoteCommandError
 from ..lib.ssh import Host, Shell, connect_first, run_once, tail
 from ..servers.probe import PROBES, NoReport, ServerProvider, first_nodes
 from ..servers.server import host_at, hosts_of
@@ -99,10 +99,21 @@ def view(node: Mapping[str, Any]) -> NodeView:
     )
 
 
-async def read_nodes(shell: Shell) -> dict[str, NodeView]:
-    """The cluster's nodes by name, asked for on the control server."""
-    answer = await shell.run(_LIST, what="listing the nodes", timeout=30)
-    return {item.name: item for item in map(view, json.loads(answer)["items"])}
+async def read_nodes(shell: Shell, deadline: float = 0.0) -> dict[str, NodeView]:
+    """The cluster's Nodes by name, as the control server of ``shell`` lists them.
+
+    Until ``deadline``, a time of ``time.monotonic``, a failure is retried. k3s restarts if it loses its
+    leader election, as on a slow server that just joined.
+    """
+    while True:
+        try:
+            answer = await shell.run(_LIST, what="listing the nodes", timeout=30)
+        except RemoteCommandError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(POLL_SECONDS)
+        else:
+            return {item.name: item for item in map(view, json.loads(answer)["items"])}
 
 
 def node_inputs(servers: Servers) -> dict[str, dict[str, pulumi.Input[Any]]]:
@@ -189,11 +200,11 @@ class ReadyNodes(ProviderResource, provider=ReadyNodesProvider):
 async def _wait(controls: Sequence[Host], servers: Mapping[str, str], hosts: Mapping[str, Host]) -> None:
     async with connect_first(controls) as shell:
         deadline = time.monotonic() + WAIT_SECONDS
-        nodes = await read_nodes(shell)
+        nodes = await read_nodes(shell, deadline)
         # the cluster may refuse a machine that has lost its node password
         if silent := [name for name in servers if name in nodes and nodes[name].is_silent]:
             await delete_node_passwords(controls, silent)
-        while missing := lacking(servers, nodes := await read_nodes(shell)):
+        while missing := lacking(servers, nodes := await read_nodes(shell, deadline)):
             if time.monotonic() > deadline:
                 raise InfraError(await _report(shell, missing, hosts))
             await asyncio.sleep(POLL_SECONDS)

@@ -28,6 +28,7 @@ pytestmark = [
 ]
 PREFIX = "ccm-from-scratch-"
 UNITS = "/etc/systemd/system"
+REGISTRIES = "/etc/rancher/k3s/registries.yaml"
 SYSTEM = "--namespace=kube-system"
 NAME = "ccm-from-scratch"
 UNKNOWN = ("for drift", "repeat the command when the cluster responds")
@@ -168,7 +169,7 @@ ON_MACHINES: dict[str, Drift] = {
     "Pod network's unit changed": on(f"sed -i 's/^ExecStart=.*/ExecStart=true/' {UNITS}/pod-network.service"),
     "registries changed": on(
         "install -d /etc/rancher/k3s; printf 'mirrors:\\n  registry.invalid:\\n    endpoint: "
-        '["http://192.0.2.1"]\\n\' > /etc/rancher/k3s/registries.yaml; systemctl restart --no-block $unit'
+        f'["http://192.0.2.1"]\\n\' > {REGISTRIES}; systemctl restart --no-block $unit'
     ),
     "node password deleted": on_worker("rm /etc/rancher/node/password; systemctl restart --no-block $unit"),
     "no encryption": on_control("rm /etc/rancher/k3s/config.yaml.d/*; systemctl restart $unit"),
@@ -197,6 +198,10 @@ def environment(request):
     clone.dev("kubectl", "create", "configmap", "remembered", "--from-literal=before=yes")
     yield clone
     clone.dev("kubectl", "delete", "configmap", "remembered")
+    place = Place(clone, clone.server_ids(), loses=False)
+    for role in place.servers:  # the program leaves this file, which is the user's, as it is
+        place.on(role, f"grep -q invalid {REGISTRIES} && rm {REGISTRIES} && systemctl restart $unit")
+    eventually(lambda: all(ready(node) for node in clone.nodes().values()), 60, "all Nodes are ready")
 
 
 def remembered(clone: Clone) -> str:

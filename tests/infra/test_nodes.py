@@ -1,11 +1,13 @@
+import json
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm_pulumi.cluster.ready_nodes import lacking, view
-from ccm_pulumi.lib.errors import InfraError
+from ccm_pulumi.cluster.ready_nodes import lacking, read_nodes, view
+from ccm_pulumi.lib.errors import InfraError, RemoteCommandError
 
 TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 
@@ -61,3 +63,21 @@ def test_the_node_of_a_former_server_is_not_this_ones():
     old = view(node("w", provider_id="hcloud://7"))
     assert "older server, 7" in lacking({"w": "8"}, {"w": old})["w"]
     assert lacking({"w": "7"}, {"w": old}) == {}
+
+
+class Restarting:
+    """The shell of a control server whose API server refuses the first request."""
+
+    failures = 1
+
+    async def run(self, *_, **__):
+        if self.failures:
+            self.failures -= 1
+            raise RemoteCommandError("192.0.2.1", "listing the nodes", "failed with code 1", "refused")
+        return json.dumps({"items": [node()]})
+
+
+async def test_a_wait_for_nodes_outlasts_a_restart_of_k3s():
+    assert list(await read_nodes(Restarting(), time.monotonic() + 60)) == ["n"]
+    with pytest.raises(RemoteCommandError):
+        await read_nodes(Restarting())
