@@ -21,7 +21,6 @@ from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec
 
 HTTPS = {"protocol": "https", "http-certificates": "1"}
 CONFLICT, TOO_MANY = "LoadBalancerPortConflict", "MaxServicesReached"
-THEIR_CHECK = HealthCheckSpec("http", None, 20, 8, 4, "", "/up", (), tls=False, chosen=False)
 NOTHING: dict[int, tuple[int, ...]] = {}
 
 

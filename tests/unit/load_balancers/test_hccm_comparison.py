@@ -181,8 +181,6 @@ def test_fields_besides_annotations() -> None:
     assert "without ports" in sentence
 
 
-# Go's own parsers, in other words than ours.
-_BOOLEANS = {"1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"}
 _DURATION = r"[-+]?(0|([0-9]*\.?[0-9]*(?<=[0-9.])(ns|us|µs|μs|ms|s|m|h))+)"
 GO: dict[OfficialFormat, Callable[[str], bool]] = {
     OfficialFormat.BOOLEAN: lambda text: (

@@ -305,6 +305,12 @@ def told(annotations: dict[str, str], *ports: int | ServicePort, **more: Any) ->
 HTTP = "has no effect without protocol http or https"
 HTTPS = "has no effect without protocol https"
 CHECKED = "has no effect without health-check-protocol http or https"
+SHARED = "has no effect on a shared load balancer, where all Services have the same targets"
+ADOPTED = "has no effect together with ~adopt: the load balancer keeps its addresses"
+ALONE = "has no effect without a private network: set HCLOUD_NETWORK"
+LOCATED = 'has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1; annotate ~location with "" too'
+PRIVATE = {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24", "hostname": "a.example"}
+IN_FSN1 = {"LOCATION": "fsn1"}
 
 
 class TestWithoutEffect:
@@ -367,36 +373,28 @@ class TestWithoutEffect:
         [text] = read(service, defaults, network=True).warnings.values()
         assert text == f"{PREFIX}port.80.protocol: the Service has no port 80 (its ports: none)"
 
-    def test_the_nodes_of_those_that_share(self) -> None:
-        assert told({"node-selector": "a=b", "share": "edge"}) == {
-            "node-selector": "has no effect on a shared load balancer, "
-            "because all its Services have the same targets"
-        }
-        assert told({"node-selector": "a=b"}) == told({"share": "edge"}) == {}
-
-    def test_addresses_for_one_that_is_adopted(self) -> None:
-        why = "has no effect together with ~adopt, because the load balancer keeps its addresses"
-        assert told({"public-net-ipv4": "shop", "adopt": "4711"}) == {"public-net-ipv4": why}
-        assert told({"public-net-ipv4": "shop"}) == told({"name": "shop", "adopt": "4711"}) == {}
-
-    def test_the_private_network_that_is_not_there(self) -> None:
-        annotations = {
-            "private-ipv4": "10.0.0.9",
-            "private-subnet-ip-range": "10.0.0.0/24",
-            "hostname": "a.example",
-        }
-        why = "has no effect without a private network: set HCLOUD_NETWORK"
-        assert told(annotations, network=False) == {"private-ipv4": why, "private-subnet-ip-range": why}
-        assert told(annotations) == {}
-
-    def test_a_zone_that_loses_against_the_environments_location(self) -> None:
-        assert told({"network-zone": "us-east"}, LOCATION="fsn1") == {
-            "network-zone": "has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1; "
-            'annotate ~location with "" too'
-        }
-        assert told({"network-zone": "us-east", "location": ""}, LOCATION="fsn1") == {}
-        assert told({"network-zone": "us-east", "location": "ash"}, LOCATION="fsn1") == {}
-        assert told({"network-zone": "us-east"}) == told({"type": "lb21"}, LOCATION="fsn1") == {}
+    @pytest.mark.parametrize(
+        ("annotations", "more", "why"),
+        [
+            ({"node-selector": "a=b", "share": "edge"}, {}, {"node-selector": SHARED}),
+            ({"node-selector": "a=b"}, {}, {}),
+            ({"share": "edge"}, {}, {}),
+            ({"public-net-ipv4": "shop", "adopt": "4711"}, {}, {"public-net-ipv4": ADOPTED}),
+            ({"public-net-ipv4": "shop"}, {}, {}),
+            ({"name": "shop", "adopt": "4711"}, {}, {}),
+            (PRIVATE, {"network": False}, dict.fromkeys(("private-ipv4", "private-subnet-ip-range"), ALONE)),
+            (PRIVATE, {}, {}),
+            ({"network-zone": "us-east"}, IN_FSN1, {"network-zone": LOCATED}),
+            ({"network-zone": "us-east", "location": ""}, IN_FSN1, {}),
+            ({"network-zone": "us-east", "location": "ash"}, IN_FSN1, {}),
+            ({"network-zone": "us-east"}, {}, {}),
+            ({"type": "lb21"}, IN_FSN1, {}),
+        ],
+    )
+    def test_what_does_not_fit_to_the_rest(
+        self, annotations: dict[str, str], more: dict[str, Any], why: dict[str, str]
+    ) -> None:
+        assert told(annotations, **more) == why
 
 
 class TestUnsupported:

@@ -1,5 +1,9 @@
 """Which Nodes become which targets, and the choice when there is no room for all; without a cloud."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,26 +28,29 @@ def robot(*addresses: tuple[str, str], provider_id: str = "hrobot://7") -> NodeV
     return NodeView("robot", provider_id, addresses=tuple(Address(kind, text) for kind, text in addresses))
 
 
+PUBLIC, INTERNAL = ("ExternalIP", "198.51.100.7"), ("InternalIP", "10.1.0.7")
+ONLY_IPV6 = robot(("ExternalIP", "2001:db8::7"))  # as with the address family ipv6
+
+
 @pytest.mark.parametrize(
-    ("node", "private", "target"),
+    ("node", "more", "target"),
     [
-        (NodeView("a", "hcloud://5"), False, Target(server=5)),
-        (NodeView("a", "hcloud://5"), True, Target(server=5, private=True)),
-        (NodeView("a", "hcloud://9223372036854775807"), False, Target(server=9223372036854775807)),
-        (robot(("ExternalIP", "198.51.100.7")), False, Target(ip="198.51.100.7")),
-        (
-            robot(("ExternalIP", "198.51.100.7"), provider_id="hcloud://bm-7"),
-            False,
-            Target(ip="198.51.100.7"),
-        ),
-        (robot(("ExternalIP", "198.51.100.7"), ("InternalIP", "10.1.0.7")), True, Target(ip="10.1.0.7")),
-        (robot(("InternalIP", "fd00::7"), ("InternalIP", "10.1.0.7")), True, Target(ip="10.1.0.7")),
-        (robot(("ExternalIP", "198.51.100.7")), True, Target(ip="198.51.100.7")),
+        (NodeView("a", "hcloud://5"), {}, Target(server=5)),
+        (NodeView("a", "hcloud://5"), {"private": True}, Target(server=5, private=True)),
+        (NodeView("a", "hcloud://9223372036854775807"), {}, Target(server=9223372036854775807)),
+        (robot(PUBLIC), {}, Target(ip="198.51.100.7")),
+        (robot(PUBLIC, provider_id="hcloud://bm-7"), {}, Target(ip="198.51.100.7")),
+        (robot(PUBLIC, INTERNAL), {"private": True}, Target(ip="10.1.0.7")),
+        (robot(("InternalIP", "fd00::7"), INTERNAL), {"private": True}, Target(ip="10.1.0.7")),
+        (robot(PUBLIC), {"private": True}, Target(ip="198.51.100.7")),
+        (ONLY_IPV6, {"robots": {7: "198.51.100.7", 8: "198.51.100.8"}}, Target(ip="198.51.100.7")),
     ],
 )
-def test_what_a_node_is(node: NodeView, target: Target, *, private: bool) -> None:
-    found = candidates([node], SCHEME, private=private)
+def test_what_a_node_is(node: NodeView, more: dict[str, Any], target: Target) -> None:
+    found = candidates([node], SCHEME, **{"private": False, **more})
     assert (list(found.by_node.values()), found.left_out) == ([target], {})
+    is_public = "private" in more and target.ip == "198.51.100.7"
+    assert found.public == (("robot",) if is_public else ())
 
 
 def test_all_but_some_nodes_and_why() -> None:
@@ -54,29 +61,25 @@ def test_all_but_some_nodes_and_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "private", "reason"),
+    ("node", "more", "reason"),
     [
-        (NodeView("a", "aws:///eu/i-1"), False, "UnknownProviderIDPrefix"),
-        (NodeView("a", "hcloud://"), False, "UnknownProviderIDPrefix"),
-        (NodeView("a", "hcloud://x"), False, "UnknownProviderIDPrefix"),
-        (robot(("ExternalIP", "2001:db8::7")), False, "InternalIPNotConfigured"),
-        (robot(), False, "InternalIPNotConfigured"),
+        *(
+            (NodeView("a", text), {}, "UnknownProviderIDPrefix")
+            for text in ("aws:///e/i-1", "hcloud://", "hcloud://x")
+        ),
+        (ONLY_IPV6, {}, "InternalIPNotConfigured"),
+        (robot(), {}, "InternalIPNotConfigured"),
+        (robot(PUBLIC, INTERNAL), {"private": True, "robots": None}, "RobotNotEnabled"),
     ],
 )
-def test_what_a_node_is_not(node: NodeView, reason: str, *, private: bool) -> None:
-    found = candidates([node], SCHEME, private=private)
+def test_what_a_node_is_not(node: NodeView, more: dict[str, Any], reason: str) -> None:
+    found = candidates([node], SCHEME, **{"private": False, **more})
     assert (dict(found.by_node), dict(found.left_out)) == ({}, {reason: (node.name,)})
 
 
 def test_a_cloud_server_and_a_robot_server_of_the_same_number_are_two() -> None:
     nodes = [NodeView("a", "hcloud://7"), robot(("ExternalIP", "198.51.100.7"))]
     assert len(candidates(nodes, SCHEME, private=False).by_node) == 2
-
-
-def test_a_public_address_of_a_dedicated_server_is_reported() -> None:
-    node = robot(("ExternalIP", "198.51.100.7"))
-    assert candidates([node], SCHEME, private=True).public == ("robot",)
-    assert candidates([node], SCHEME, private=False).public == ()
 
 
 def test_one_node_that_can_be_none_hinders_no_other() -> None:
@@ -181,16 +184,3 @@ def test_who_gets_no_traffic_is_not_said_to_get_some(limit: int, reason: str, *,
     wanted = candidates([robot(("ExternalIP", "198.51.100.7"))], SCHEME, private=True)
     _, notices = settle(wanted, (), {}.get, network=None, limit=limit, public=public)
     assert [notice.reason for notice in notices] == [reason]
-
-
-def test_robots_address_where_the_node_says_none() -> None:
-    """As with the address family ipv6: a Node has only what that lets it have."""
-    node = robot(("ExternalIP", "2001:db8::7"))
-    found = candidates([node], SCHEME, private=False, robots={7: "198.51.100.7", 8: "198.51.100.8"})
-    assert list(found.by_node.values()) == [Target(ip="198.51.100.7")]
-
-
-def test_without_robot_there_are_no_addresses() -> None:
-    node = robot(("ExternalIP", "198.51.100.7"), ("InternalIP", "10.1.0.7"))
-    found = candidates([node], SCHEME, private=True, robots=None)
-    assert (dict(found.by_node), dict(found.left_out)) == ({}, {"RobotNotEnabled": ("robot",)})
