@@ -305,8 +305,8 @@ def told(annotations: dict[str, str], *ports: int | ServicePort, **more: Any) ->
 HTTP = "has no effect without protocol http or https"
 HTTPS = "has no effect without protocol https"
 CHECKED = "has no effect without health-check-protocol http or https"
-SHARED = "has no effect on a shared load balancer, where all Services have the same targets"
-ADOPTED = "has no effect together with ~adopt: the load balancer keeps its addresses"
+SHARED = "has no effect on a shared load balancer, because all its Services have the same targets"
+ADOPTED = "has no effect together with ~adopt, because the load balancer keeps its addresses"
 ALONE = "has no effect without a private network: set HCLOUD_NETWORK"
 LOCATED = 'has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1; annotate ~location with "" too'
 PRIVATE = {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24", "hostname": "a.example"}
