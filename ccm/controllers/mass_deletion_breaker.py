@@ -22,22 +22,14 @@ class Verdict(enum.Enum):
 
 @dataclass(slots=True)
 class MassDeletionBreaker:
-    """Evaluates disappearances, and remembers since when they have lasted.
+    """Evaluates disappearances, and remembers since when they have lasted."""
 
-    Attributes:
-        on: False = believe everything, as upstream does. Meant for taking a cluster down.
-        share: Share of the Nodes that may vanish at once without a wait.
-        confirm_after: How long more than that must stay absent before it is believed, in seconds.
-        tripped_at: Since when too many have been absent, on the clock of :meth:`evaluate`; None = they
-            are not.
-        verdict: The last one.
-    """
-
-    on: bool = True
-    share: float = 0.5
-    confirm_after: float = 300.0
+    on: bool = True  # False = believe everything, as upstream does: for taking a cluster down
+    share: float = 0.5  # the share of the Nodes that may disappear at once without a wait
+    confirm_after: float = 300.0  # seconds that a larger share must stay absent before we believe it
+    # since when too many have been absent, on the clock of `evaluate`; None = they are not
     tripped_at: float | None = None
-    verdict: Verdict = Verdict.DELETE
+    verdict: Verdict = Verdict.DELETE  # of the last evaluation
 
     def evaluate(self, *, total: int, absent: int, now: float) -> Verdict:
         """Say what may be done about ``absent`` of ``total`` machines; ``now``: seconds of a steady clock."""

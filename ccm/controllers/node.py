@@ -69,22 +69,16 @@ class NodeNotInitialized(CcmError):
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """What the owner may choose.
+    """The owner's choices."""
 
-    Attributes:
-        concurrent_syncs: ``--concurrent-node-syncs``.
-        concurrent_status_updates: ``--concurrent-node-status-updates``; 0 = as many as syncs.
-        status_update_frequency: ``--node-status-update-frequency``, in seconds between two runs.
-        accepted_age: How old the cloud's answer may be after a failure, in seconds, or for a Node that lost
-            its taint before it got a provider ID. For other new Nodes it is never older than the Node.
-        refresh_labels: ``--refresh-node-labels``: keep all labels true when a machine changes. Off = as
-            upstream: type, zone and region are given once, and what people set by hand later stays.
-    """
-
-    concurrent_syncs: int = 1
-    concurrent_status_updates: int = 0
-    status_update_frequency: float = 300.0
+    concurrent_syncs: int = 1  # `--concurrent-node-syncs`
+    concurrent_status_updates: int = 0  # `--concurrent-node-status-updates`; 0 = as many as syncs
+    status_update_frequency: float = 300.0  # `--node-status-update-frequency`, seconds between two runs
+    # How old the cloud's answer may be, in seconds, after a failure or for a Node that lost its taint before
+    # it got a provider ID. For other new Nodes it is never older than the Node.
     accepted_age: float = 10.0
+    # `--refresh-node-labels`: update all labels when a machine changes. Off = as upstream: type, zone and
+    # region are set once, and later edits by hand stay.
     refresh_labels: bool = False
 
     @property

@@ -54,24 +54,18 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NodeLifecycleOptions:
-    """What the owner may choose.
+    """The owner's choices."""
 
-    Attributes:
-        monitor_period: ``--node-monitor-period``, in seconds between two runs.
-        longest_interval: Seconds after which a Node that is not Ready is looked at again at the latest.
-        confirmations: How often the cloud must deny a machine, asked directly, before its Node is deleted.
-        delete_without_provider_id: Also delete Nodes that no machine was ever found for, as upstream does.
-        out_of_service: Also set the taint that frees a shut-down Node's volumes and Pods.
-        concurrent_syncs: ``--concurrent-node-lifecycle-syncs``: how many Nodes are tainted at once.
-        mass_deletion_breaker: Don't believe at once that most machines are gone, and never that all are.
-    """
-
-    monitor_period: float = 5.0
+    monitor_period: float = 5.0  # `--node-monitor-period`: seconds between two runs
+    # the longest time, in seconds, between two checks of a Node that is not Ready
     longest_interval: float = 60.0
+    # how often the cloud, asked directly, must deny a machine before its Node is deleted
     confirmations: int = 2
+    # also delete Nodes for which no machine was ever found, as upstream does
     delete_without_provider_id: bool = False
-    out_of_service: bool = False
-    concurrent_syncs: int = 1
+    out_of_service: bool = False  # also set the taint that frees a shut-down Node's volumes and Pods
+    concurrent_syncs: int = 1  # `--concurrent-node-lifecycle-syncs`: how many Nodes are tainted at once
+    # don't believe at once that most machines are gone, and never that all are gone
     mass_deletion_breaker: bool = True
 
 
@@ -100,22 +94,14 @@ class NodeLifecycleMetrics:
 
 @dataclass(slots=True)
 class _Suspect:
-    """A Node that is not Ready.
+    """A Node that is not Ready."""
 
-    Attributes:
-        uid: Of the Node; another one of the same name starts again.
-        due: When it is looked at next.
-        interval: Seconds until the look after that.
-        absent: Whether the last look did not find its machine.
-        denials: How often the cloud, asked directly, has denied its machine.
-        retry: Seconds to wait after the next deletion that leaves the Node there; 0 = none was tried.
-    """
-
-    uid: str
-    due: float
-    interval: float
-    absent: bool = False
-    denials: int = 0
+    uid: str  # of the Node; another Node of the same name starts from zero
+    due: float  # when to check it next
+    interval: float  # seconds until the check after that
+    absent: bool = False  # whether the last check did not find its machine
+    denials: int = 0  # how often the cloud, asked directly, has denied its machine
+    # seconds to wait if the Node is still there after the next deletion; 0 = no deletion was tried
     retry: float = 0.0
 
     @property

@@ -72,16 +72,13 @@ class RoutesNotReconciled(CcmError):
 
 @dataclass(slots=True)
 class _Outcome:
-    """What went wrong in one run.
+    """What went wrong in one run."""
 
-    Attributes:
-        failed: By Node, why it has not all of its routes.
-        others: Routes that were not deleted and conditions that were not written, in words.
-        obstacles: The first two that stood in the way of changes, and would of any other.
-    """
-
+    # by Node, why some of its routes are missing
     failed: dict[str, str] = field(default_factory=dict[str, str])
+    # messages about routes that were not deleted and conditions that were not written
     others: list[str] = field(default_factory=list[str])
+    # the first two errors that would stop any other change too
     obstacles: list[CloudError] = field(default_factory=list[CloudError])
 
     def note(self, error: CloudError) -> None:
@@ -458,25 +455,17 @@ WATCH_BASED = "CloudControllerManagerWatchBasedRoutesReconciliation"  # upstream
 
 @dataclass(frozen=True, slots=True)
 class RouteOptions:
-    """What the owner chooses.
+    """The owner's choices."""
 
-    Attributes:
-        cluster_cidrs: ``--cluster-cidr``.
-        more_cidrs: ``--additional-route-cidrs``: where Pod CIDRs may lie beside these.
-        reconciliation_period: ``--route-reconciliation-period``, in seconds from start to start.
-        watch_based: Run when Nodes change, at most once in 10 s, and every ``resync_period`` otherwise.
-        resync_period: In seconds.
-        accepted_age: How old the observed state of the network may be that shows that nothing is to be done.
-        mass_deletion_breaker: Don't delete while the machines of most Nodes can't be seen.
-    """
-
-    cluster_cidrs: tuple[Cidr, ...]
-    reconciliation_period: float = 10.0
+    cluster_cidrs: tuple[Cidr, ...]  # `--cluster-cidr`
+    reconciliation_period: float = 10.0  # `--route-reconciliation-period`, seconds from start to start
+    # run when Nodes change, at most once in 10 s, and every `resync_period` otherwise
     watch_based: bool = False
-    resync_period: float = 300.0
+    resync_period: float = 300.0  # seconds
+    # how old, in seconds, the observed state of the network may be that shows that nothing needs to change
     accepted_age: float = 300.0
-    mass_deletion_breaker: bool = True
-    more_cidrs: tuple[Cidr, ...] = ()
+    mass_deletion_breaker: bool = True  # don't delete while the machines of most Nodes are not found
+    more_cidrs: tuple[Cidr, ...] = ()  # `--additional-route-cidrs`: where Pod CIDRs may also lie
 
 
 def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:

@@ -72,22 +72,18 @@ class RouteSpec:
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """What to do.
+    """The changes to make."""
 
-    Attributes:
-        specs: What each Node needs, in order of the Nodes; several for one Node if it has several CIDRs.
-        deletions: Routes to delete, before anything is created.
-        held_back: Routes that would be deleted if the picture of the machines could be trusted.
-        outside: By Node, CIDRs that lie outside the cluster's.
-        unroutable: By Node, CIDRs of a family that the network can't route.
-        bare: Nodes that have a route and no CIDR yet: another Node of this machine is gone.
-    """
-
+    # the routes that each Node needs, in order of the Nodes; one per CIDR of the Node
     specs: tuple[RouteSpec, ...]
-    deletions: tuple[Route, ...] = ()
+    deletions: tuple[Route, ...] = ()  # routes to delete, before anything is created
+    # routes that would be deleted if the list of machines could be trusted
     held_back: tuple[Route, ...] = ()
+    # by Node, its CIDRs outside the cluster's
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    # by Node, its CIDRs of a family that the network can't route
     unroutable: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    # Nodes with a route and no CIDR yet: an earlier Node of this machine is gone
     bare: tuple[str, ...] = ()
 
     @property

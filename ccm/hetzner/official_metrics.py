@@ -62,13 +62,10 @@ class MetricsServer:
     Args:
         registry: What to serve.
         address: ``host:port``; an empty host means all.
-
-    Attributes:
-        port: Where it listens; 0 = nowhere.
     """
 
     def __init__(self, registry: CollectorRegistry, address: str) -> None:
-        self.port = 0
+        self.port = 0  # 0 = not listening
         self._registry = registry
         self._host, _, port = address.rpartition(":")
         self._wanted_port = int(port)

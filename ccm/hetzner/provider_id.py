@@ -16,15 +16,10 @@ _MAX_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class MachineId:
-    """A machine.
+    """A machine."""
 
-    Attributes:
-        kind: ``cloud`` or ``robot``; their numbers are unrelated.
-        number: The server's id in the Cloud API, or the server's number in Robot.
-    """
-
-    kind: Literal["cloud", "robot"]
-    number: int
+    kind: Literal["cloud", "robot"]  # their numbers are unrelated
+    number: int  # the ID in the Cloud API, or the number in Robot
 
 
 def owns(provider_id: str, scheme: str) -> bool:

@@ -26,15 +26,10 @@ _DATACENTERS = {
 
 @dataclass(frozen=True, slots=True)
 class ProviderNaming:
-    """How a provider's name changes what Nodes get.
+    """What Nodes get depends on the provider's name."""
 
-    Attributes:
-        provider: The name, as in ``--cloud-provider``.
-        official: Region and zone as the official CCM has them (location and data center) instead of network
-            zone and location.
-    """
-
-    provider: str
+    provider: str  # the name, as in `--cloud-provider`
+    # region and zone = location and data center, as the official CCM has them, not network zone and location
     official: bool
 
     @property
@@ -50,23 +45,15 @@ NAMINGS = {naming.provider: naming for naming in (FROM_SCRATCH, OFFICIAL)}
 
 @dataclass(frozen=True, slots=True)
 class InstanceOptions:
-    """What the owner chose.
+    """The owner's choices."""
 
-    Attributes:
-        naming: The provider's name and its consequences.
-        ipv4: Report public IPv4 addresses.
-        ipv6: Report public IPv6 addresses.
-        zone_label: Report a zone of cloud servers; those of Robot always have one, as with the official CCM.
-        network: The network whose addresses are internal; None = none is.
-        copied_labels: Keys of the server's labels that the Node gets too.
-    """
-
-    naming: ProviderNaming
-    ipv4: bool = True
-    ipv6: bool = False
+    naming: ProviderNaming  # the provider's name and its consequences
+    ipv4: bool = True  # report public IPv4 addresses
+    ipv6: bool = False  # report public IPv6 addresses
+    # report a zone for cloud servers; Robot servers always have one, as with the official CCM
     zone_label: bool = True
-    network: int | None = None
-    copied_labels: frozenset[str] = frozenset()
+    network: int | None = None  # the network whose addresses are internal; None = no address is
+    copied_labels: frozenset[str] = frozenset()  # keys of server labels that the Node gets too
 
 
 def describe(

@@ -55,20 +55,14 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """What the owner may choose.
+    """The owner's choices."""
 
-    Attributes:
-        concurrent_syncs: ``--concurrent-service-syncs``: how many changed Services are worked on at once, and
-            beside them as many that go.
-        concurrent_host_syncs: How many load balancers may get a new set of Nodes at once.
-        resync_period: Seconds between two looks for drift at all load balancers; 0 = never, as upstream.
-        classes: Which Services are ours.
-    """
-
+    # `--concurrent-service-syncs`: how many Services are synced at once, and as many deletions beside them
     concurrent_syncs: int = 1
-    concurrent_host_syncs: int = 30
+    concurrent_host_syncs: int = 30  # how many load balancers may get a new set of Nodes at once
+    # seconds between two checks of all load balancers for drift; 0 = never, as upstream
     resync_period: float = 300.0
-    classes: Classes = field(default_factory=Classes)
+    classes: Classes = field(default_factory=Classes)  # which Services are ours
 
 
 class ServiceController:

@@ -66,22 +66,15 @@ def relevant(service: Service) -> tuple[object, ...]:
 
 @dataclass(slots=True)
 class CachedService:
-    """One Service, and what came of the last look at it. Lost at a restart, which costs one look more.
+    """One Service, and the result of its last sync. Lost at a restart, which costs one more sync."""
 
-    Attributes:
-        service: As it was when it was last looked at.
-        hosts: The Nodes of the last call to the cloud; None = there was none.
-        ingress: The status that we wrote; None = none yet.
-        notices: What was reported to its owner and is still true.
-        due: Since when, in the event loop's seconds, its Nodes are out of date; None = they are not.
-        drift_backoff: How often others changed what we wrote.
-    """
-
-    service: Service
-    hosts: tuple[Host, ...] | None = None
-    ingress: tuple[LoadBalancerIngress, ...] | None = None
-    notices: frozenset[Notice] = frozenset()
+    service: Service  # as it was at its last sync
+    hosts: tuple[Host, ...] | None = None  # the Nodes of the last call to the cloud; None = no call yet
+    ingress: tuple[LoadBalancerIngress, ...] | None = None  # the status that we wrote; None = none yet
+    notices: frozenset[Notice] = frozenset()  # reported to the owner, and still true
+    # since when, in the event loop's seconds, its Nodes are out of date; None = they are not
     due: float | None = None
+    # how often others changed what we wrote
     drift_backoff: DriftBackoff = field(default_factory=DriftBackoff)
 
     def drift(self, old: Service, new: Service) -> str:

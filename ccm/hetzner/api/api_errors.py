@@ -21,19 +21,12 @@ from ccm.cloud.errors import (
 
 
 class ApiError(CloudError):
-    """Mixed into every error below: what the API said.
+    """Mixed into every error below: the API's answer."""
 
-    Attributes:
-        code: The API's error code, like ``not_found``.
-        status: The HTTP status; 0 = no answer.
-        details: The API's details, for the program.
-        operation: What was asked, like ``POST /load_balancers``.
-    """
-
-    code: str = ""
-    status: int = 0
-    details: object = None
-    operation: str = ""
+    code: str = ""  # the API's error code, like `not_found`
+    status: int = 0  # the HTTP status; 0 = no answer
+    details: object = None  # the API's `details`, for programs
+    operation: str = ""  # the request, like `POST /load_balancers`
 
 
 class NotFound(ApiError, Rejected):

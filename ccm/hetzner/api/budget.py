@@ -20,11 +20,7 @@ MAX_WAIT = 30.0  # seconds
 
 
 class QuotaUsedUp(QuotaExhausted):
-    """The project's requests are used up for now.
-
-    Attributes:
-        retry_after: Seconds after which there should be some again.
-    """
+    """The project's requests are used up for now."""
 
     def __init__(self, limit: int, retry_after: float) -> None:
         message = (
@@ -32,7 +28,7 @@ class QuotaUsedUp(QuotaExhausted):
             f"together. Retrying in {retry_after:.0f} s"
         )
         super().__init__(message, notices=[Notice("RateLimited", message)])
-        self.retry_after = retry_after
+        self.retry_after = retry_after  # seconds after which requests should be available again
 
 
 class Priority(enum.IntEnum):
@@ -51,11 +47,7 @@ RESERVE = {Priority.NODES: 0.0, Priority.ROUTES: 0.02, Priority.LOAD_BALANCERS: 
 
 
 class Budget:
-    """A token bucket that follows the server's ``RateLimit-*`` headers.
-
-    Attributes:
-        limit: Size of the bucket; refilled once an hour's worth per hour.
-    """
+    """A token bucket that follows the server's ``RateLimit-*`` headers."""
 
     def __init__(
         self,
@@ -64,7 +56,7 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
         on_wait: Callable[[float], None] = lambda _: None,
     ) -> None:
-        self.limit = limit
+        self.limit = limit  # size of the bucket, in requests; as many are refilled per hour
         self._clock = clock
         self._on_wait = on_wait
         self._tokens = float(limit)

@@ -59,9 +59,6 @@ class HetznerApi:
         debug: Log every request and answer (never the token).
         timeout: Seconds to connect, and between two bytes of the answer.
         jitter: Random number in [0, 1) for the pauses between retries.
-
-    Attributes:
-        token: The token, to be held by work that must see one project.
     """
 
     def __init__(
@@ -75,7 +72,7 @@ class HetznerApi:
         timeout: tuple[float, float] = TIMEOUT,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.token = ProjectToken(token)
+        self.token = ProjectToken(token)  # work that must see one project holds it
         self._endpoint = endpoint.rstrip("/")
         self._metrics = metrics
         self.budget = budget

@@ -43,18 +43,13 @@ T = TypeVar("T", bound=Resource)
 
 @dataclass
 class Contents(Generic[T]):
-    """What a cache holds.
-
-    Attributes:
-        by_id: Every item.
-        by_name: Every item again.
-        undecodable: Items that exist but did not decode, by id.
-        seen: When each item was last read, on the cache's clock.
-    """
+    """What a cache holds."""
 
     by_id: dict[int, T] = field(default_factory=dict[int, T])
     by_name: dict[str, T] = field(default_factory=dict[str, T])
+    # items that exist but did not decode, by id
     undecodable: dict[int, UndecodableItem] = field(default_factory=dict[int, UndecodableItem])
+    # when each item was last read, on the cache's clock
     seen: dict[int, float] = field(default_factory=dict[int, float])
 
     def write(self, number: int, item: T | None, now: float) -> None:

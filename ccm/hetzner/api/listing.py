@@ -28,17 +28,11 @@ class Listing(Generic[T]):
 
 @dataclass
 class Pages(Generic[T]):
-    """The pages of a list so far. Each is decoded when it comes: as JSON all of them together are large.
+    """The pages of a list so far. Each is decoded when it comes: as JSON all of them together are large."""
 
-    Attributes:
-        kind: What items are decoded into.
-        total: How many items there are in all, as far as the cloud says.
-        count: How many came.
-    """
-
-    kind: type[T]
-    total: int | None = None
-    count: int = 0
+    kind: type[T]  # what items are decoded into
+    total: int | None = None  # how many items there are in all; None = the cloud has not said
+    count: int = 0  # how many have arrived
     _items: list[T] = field(default_factory=list[T])
     _undecodable: list[UndecodableItem] = field(default_factory=list[UndecodableItem])
     _ids: set[object] = field(default_factory=set[object])

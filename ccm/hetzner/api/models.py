@@ -22,15 +22,11 @@ class Location(Part, frozen=True):
 
 
 class PublicAddress(Part, frozen=True):
-    """A public address; for a server's IPv6 it is the /64 network.
-
-    Attributes:
-        id: Of its Primary IP; 0 or None = Hetzner manages it.
-    """
+    """A public address; for a server's IPv6 it is the /64 network."""
 
     ip: str | None = None
     dns_ptr: object = None
-    id: int | None = None
+    id: int | None = None  # of the Primary IP; 0 or None = Hetzner manages it
 
 
 class ServerPublicNet(Part, frozen=True):

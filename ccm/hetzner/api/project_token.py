@@ -22,14 +22,11 @@ class ProjectToken:
 
     Args:
         read: Gives it as it is now.
-
-    Attributes:
-        number: How many there were before the one that was seen last.
     """
 
     def __init__(self, read: Callable[[], str]) -> None:
         self.read = read
-        self.number = 0
+        self.number = 0  # how many tokens there were before the current one
         self._last: str | None = None
 
     def look(self) -> str:

@@ -78,27 +78,20 @@ def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What the labels of a Service's load balancer say.
+    """Read from the labels of a Service's load balancer."""
 
-    Attributes:
-        is_user: Whether the Service uses it: has a listener there, or is its owner.
-        own: UIDs of the Service there, its own and a former one.
-        owners: Which Service (UID) has which listener.
-        settings: Names of settings that were set because of an annotation.
-        fields: Names of fields of listeners that were set because of an annotation.
-        ours: Whether we made it or wrote to its labels, and it is not just as the official CCM left it.
-        shared: Whether it is one of those for several Services, which the official CCM doesn't have.
-        others: Whether listeners of others are to be expected.
-    """
-
-    is_user: bool = False
-    own: frozenset[str] = frozenset()
+    is_user: bool = False  # whether the Service has a listener there, or owns it
+    own: frozenset[str] = frozenset()  # UIDs of the Service there: its own and a former one
+    # by port of a listener, the UID of its Service
     owners: Mapping[int, str] = field(default_factory=dict[int, str])
-    settings: frozenset[str] = frozenset()
+    settings: frozenset[str] = frozenset()  # names of settings that were set because of an annotation
+    # names of fields of listeners that were set because of an annotation
     fields: frozenset[str] = frozenset()
+    # whether we created it or wrote its labels; False = it is as the official CCM left it
     ours: bool = True
+    # whether several Services may share it, which the official CCM does not support
     shared: bool = False
-    others: bool = False
+    others: bool = False  # whether others may have listeners there
 
     def with_annotated(self, settings: frozenset[str], fields: frozenset[str]) -> Ownership:
         """The same, with settings and fields that were annotated although no label says so."""

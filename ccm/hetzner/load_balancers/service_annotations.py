@@ -19,20 +19,15 @@ _PORT = re.compile(r"port\.(?P<port>[1-9]\d{0,4})\.(?P<key>.+)", re.ASCII)
 
 @dataclass(frozen=True)
 class Annotations:
-    """Our annotations, sorted once. White space around values is gone, and so are empty ones.
+    """Our annotations, sorted once. White space around values is removed, and empty values are left out."""
 
-    Attributes:
-        whole: By key, those for the Service.
-        ports: By port and key, those for one port.
-        emptied: Keys with an empty value, which says more than none where the environment has a default.
-        problems: What is wrong, by annotation; parsers add to it.
-        parsed: What was parsed, by annotation; parsers add to it. None = it is wrong.
-    """
-
-    whole: Mapping[str, str]
-    ports: Mapping[int, Mapping[str, str]]
+    whole: Mapping[str, str]  # by key; for the whole Service
+    ports: Mapping[int, Mapping[str, str]]  # by port and key; for one port
+    # keys with an empty value, which overrides a default of the environment
     emptied: frozenset[str]
+    # by annotation, what is wrong; parsers add to it
     problems: dict[str, str] = field(default_factory=dict[str, str])
+    # by annotation, its parsed value; parsers add to it. None = it is wrong.
     parsed: dict[str, object] = field(default_factory=dict[str, object])
 
 

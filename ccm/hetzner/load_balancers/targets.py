@@ -17,17 +17,11 @@ Identity = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Target:
-    """Where traffic goes: a server, or the address of a Robot server.
+    """Where traffic goes: a server, or the address of a Robot server."""
 
-    Attributes:
-        server: Its id; 0 = it is an address.
-        ip: The address; empty = it is a server.
-        private: Use the server's address in the private network.
-    """
-
-    server: int = 0
-    ip: str = ""
-    private: bool = False
+    server: int = 0  # the server's ID; 0 = the target is an address
+    ip: str = ""  # the address; empty = the target is a server
+    private: bool = False  # use the server's address in the private network
 
     @property
     def identity(self) -> Identity:
@@ -56,16 +50,12 @@ def targets_of(balancer: LoadBalancer | None) -> frozenset[Target]:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Targets by their Nodes' names, and why other Nodes are none.
+    """Targets by their Nodes' names, and why other Nodes are not targets."""
 
-    Attributes:
-        by_node: In the order of the Nodes.
-        left_out: By reason of an Event, the names of Nodes.
-        public: Names of those that are reached by public addresses, though private ones are wanted.
-    """
-
-    by_node: Mapping[str, Target] = field(default_factory=dict[str, Target])
+    by_node: Mapping[str, Target] = field(default_factory=dict[str, Target])  # in the order of the Nodes
+    # names of other Nodes, by reason of an Event
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    # names of Nodes that are reached by public addresses although private ones are wanted
     public: tuple[str, ...] = ()
 
     def without(self, names: Collection[str], reason: str) -> Candidates:

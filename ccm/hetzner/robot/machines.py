@@ -26,17 +26,11 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Power:
-    """What Robot said of a server's power.
+    """A server's power, as Robot reported it."""
 
-    Attributes:
-        asked_at: When, in monotonic seconds.
-        shut_off: Whether it is off.
-        problem: Why that is not known.
-    """
-
-    asked_at: float = float("-inf")
+    asked_at: float = float("-inf")  # monotonic seconds
     shut_off: bool = False
-    problem: str = ""
+    problem: str = ""  # why the power is not known
 
 
 class RobotMachines:

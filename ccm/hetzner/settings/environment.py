@@ -19,38 +19,26 @@ ROBOT_CACHE = 300.0  # seconds
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """``HCLOUD_NETWORK…``.
+    """``HCLOUD_NETWORK…``."""
 
-    Attributes:
-        name_or_id: Empty = no network.
-        attached_check: Refuse to start on a server that is not in the network.
-        routes: Offer routes.
-    """
-
-    name_or_id: str
-    attached_check: bool
-    routes: bool
+    name_or_id: str  # empty = no network
+    attached_check: bool  # refuse to start on a server that is not in the network
+    routes: bool  # offer routes
 
 
 @dataclass(frozen=True)
 class InstanceSettings:
-    """``HCLOUD_INSTANCES_…`` and ``HCLOUD_SERVER_CACHE_…``.
+    """``HCLOUD_INSTANCES_…`` and ``HCLOUD_SERVER_CACHE_…``."""
 
-    Attributes:
-        address_family: ``ipv4``, ``ipv6`` or ``dualstack``: which public addresses are reported.
-        zone_label: Set zone labels.
-        copied_labels: Keys of server labels that Nodes get too (our own: ``HCLOUD_INSTANCES_COPY_LABELS``).
-        max_age: How old a server's data may be when one is looked up, in seconds, whatever a controller would
-            accept; None = not chosen. The cache mode ``off`` means 0; ``one`` and ``all`` make no difference.
-        cache_mode: ``all``, ``one`` or ``off``; shown in metrics.
-        name_check: Doubt that a server is a Node's which has another name (our own: ``CCM_NODE_NAME_CHECK``).
-    """
-
-    address_family: str
-    zone_label: bool
+    address_family: str  # `ipv4`, `ipv6` or `dualstack`: which public addresses are reported
+    zone_label: bool  # set zone labels
+    # keys of server labels that Nodes get too (our own: `HCLOUD_INSTANCES_COPY_LABELS`)
     copied_labels: frozenset[str]
+    # How old a server's data may be when one is looked up, in seconds, whatever a controller would accept;
+    # None = not set. The cache mode `off` means 0; `one` and `all` make no difference.
     max_age: float | None
-    cache_mode: str
+    cache_mode: str  # `all`, `one` or `off`; shown in metrics
+    # doubt that a server belongs to a Node of another name (our own: `CCM_NODE_NAME_CHECK`)
     name_check: bool = True
 
 
@@ -106,33 +94,25 @@ _OF_LOAD_BALANCERS = [
 
 @dataclass(frozen=True)
 class Settings:
-    """The whole environment.
-
-    Attributes:
-        endpoint: Base address of the API.
-        metrics_enabled: Serve metrics on an address of their own too; None = not chosen, then only the
-            official name does.
-        metrics_address: Where, as ``host:port``; an empty host means all. Empty = nowhere.
-        mass_deletion_breaker: Doubt that everything is gone (``CCM_MASS_DELETION_BREAKER``, which the manager
-            sets as its flag says).
-        dry_run: We are only asked what we would do, from whatever machine: serve no metrics, and need not
-            stand in the network (``CCM_DRY_RUN``, which the manager sets).
-        warnings: What works and is probably a mistake.
-        shown: All variables as texts, for ``/configz``; without secrets.
-    """
+    """All settings from the environment."""
 
     token: Secret
-    endpoint: str
+    endpoint: str  # base URL of the API
     debug: bool
+    # serve metrics on a separate address too; None = not set: only the official provider name does
     metrics_enabled: bool | None
-    metrics_address: str
+    metrics_address: str  # `host:port`; an empty host = all; empty = nowhere
     network: NetworkSettings
     instances: InstanceSettings
     robot: RobotSettings
     load_balancers: LoadBalancerSettings
+    # doubt that everything is gone (`CCM_MASS_DELETION_BREAKER`, which the manager sets from its flag)
     mass_deletion_breaker: bool = True
+    # only report what we would do, from any machine: serve no metrics, and need not be in the network
+    # (`CCM_DRY_RUN`, which the manager sets)
     dry_run: bool = False
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # settings that work and are probably mistakes
+    # all variables as texts, for `/configz`; without secrets
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
 
 

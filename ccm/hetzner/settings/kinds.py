@@ -24,17 +24,11 @@ class LeftOut(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of variable.
+    """A kind of variable."""
 
-    Attributes:
-        name: As the documentation shows it.
-        parse: From a text that is not empty; raises ValueError with a sentence.
-        unset: What an empty text amounts to.
-    """
-
-    name: str
-    parse: Callable[[str], Any]
-    unset: object = None
+    name: str  # as the documentation shows it
+    parse: Callable[[str], Any]  # parses a text that is not empty; raises ValueError with a sentence
+    unset: object = None  # the value of an empty text
 
 
 def parse_seconds(text: str) -> float:

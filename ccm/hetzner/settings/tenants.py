@@ -17,27 +17,23 @@ SERVICE_UID = "hcloud-ccm/service-uid"
 
 @dataclass(frozen=True, slots=True)
 class Tenants:
-    """What the operator allows: names of namespaces, or :data:`EVERY`.
+    """What the operator allows: names of namespaces, or :data:`EVERY`."""
 
-    Attributes:
-        adopt: Whose Services may adopt load balancers without an owner (``CCM_ADOPT_NAMESPACES``).
-        share: Whose Services may share load balancers with each other (``CCM_SHARE_NAMESPACES``).
-        certificates: Whose Services may use certificates of other owners (``CCM_CERTIFICATE_NAMESPACES``).
-        unlabelled: Whose Services may use certificates of which nothing says whose they are
-            (``CCM_UNLABELLED_CERTIFICATE_NAMESPACES``).
-        unlabelled_ips: Whose Services may use Primary IPs of which nothing says whose they are
-            (``CCM_UNLABELLED_PRIMARY_IP_NAMESPACES``).
-        protection: Whose Services may protect a load balancer against deletion
-            (``CCM_PROTECTION_NAMESPACES``).
-        private_ipv4: Whose Services may choose a private address (``CCM_PRIVATE_IPV4_NAMESPACES``).
-    """
-
+    # whose Services may adopt load balancers without an owner (`CCM_ADOPT_NAMESPACES`)
     adopt: frozenset[str] = frozenset()
+    # whose Services may share load balancers with each other (`CCM_SHARE_NAMESPACES`)
     share: frozenset[str] = frozenset()
+    # whose Services may use certificates of other owners (`CCM_CERTIFICATE_NAMESPACES`)
     certificates: frozenset[str] = frozenset()
+    # whose Services may use certificates without owner labels
+    # (`CCM_UNLABELLED_CERTIFICATE_NAMESPACES`)
     unlabelled: frozenset[str] = frozenset({EVERY})
+    # whose Services may use Primary IPs without owner labels
+    # (`CCM_UNLABELLED_PRIMARY_IP_NAMESPACES`)
     unlabelled_ips: frozenset[str] = frozenset({EVERY})
+    # whose Services may protect a load balancer against deletion (`CCM_PROTECTION_NAMESPACES`)
     protection: frozenset[str] = frozenset({EVERY})
+    # whose Services may choose a private address (`CCM_PRIVATE_IPV4_NAMESPACES`)
     private_ipv4: frozenset[str] = frozenset({EVERY})
 
     def may_adopt(self, namespace: str, labels: Mapping[str, str]) -> bool:

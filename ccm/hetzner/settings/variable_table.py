@@ -22,18 +22,13 @@ from ccm.hetzner.settings.kinds import (
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One variable.
-
-    Attributes:
-        meaning: In a sentence or two.
-        default: As one would write it; empty = not set.
-    """
+    """One variable."""
 
     group: str
     name: str
     kind: Kind
-    meaning: str
-    default: str = ""
+    meaning: str  # in a sentence or two
+    default: str = ""  # as one would write it; empty = no default
 
     @property
     def ours(self) -> bool:

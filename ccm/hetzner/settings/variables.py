@@ -13,17 +13,13 @@ _HIDDEN = "[secret]"
 
 
 class Variables:
-    """An environment, by the names of the table. White space around texts is dropped; empty is not set.
-
-    Attributes:
-        problems: A sentence for each wrong variable that was asked for.
-        warnings: A sentence for each that is probably a mistake, and accepted as the official CCM accepts it.
-    """
+    """An environment, by the names of the table. Removes white space around texts; empty means not set."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self._table = {variable.name: variable for variable in VARIABLES}
-        self.problems: list[str] = []
+        self.problems: list[str] = []  # a sentence for each wrong variable that was read
+        # a sentence for each probable mistake that we accept as the official CCM does
         self.warnings: list[str] = []
 
     def __getitem__(self, name: str) -> Any:

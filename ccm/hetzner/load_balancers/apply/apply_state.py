@@ -20,26 +20,16 @@ from ccm.hetzner.load_balancers.observed import ObservedState
 
 @dataclass
 class ApplyState:
-    """What came of the plans of one reconciliation so far.
+    """The results of one reconciliation so far."""
 
-    Attributes:
-        cache: Where other reconciliations see it.
-        observed: What there is now.
-        steps: What was done.
-        errors: What was not done, and why.
-        notices: What the owner should know.
-        again: Whether the API has decided about something, so that the rest must be planned again.
-        released: IDs of load balancers that the Service has left.
-    """
-
-    cache: SharedCache
+    cache: SharedCache  # where other reconciliations see the result
     retry_budget: RetryBudget
-    observed: ObservedState
-    steps: list[str] = field(default_factory=list[str])
-    errors: list[CloudError] = field(default_factory=list[CloudError])
-    notices: list[Notice] = field(default_factory=list[Notice])
-    again: bool = False
-    released: list[int] = field(default_factory=list[int])
+    observed: ObservedState  # the current state
+    steps: list[str] = field(default_factory=list[str])  # steps that were done
+    errors: list[CloudError] = field(default_factory=list[CloudError])  # steps that were not done, and why
+    notices: list[Notice] = field(default_factory=list[Notice])  # for the owner
+    again: bool = False  # whether the API made a choice, so that the rest must be planned again
+    released: list[int] = field(default_factory=list[int])  # IDs of load balancers that the Service has left
 
     def failed(self, error: CloudError) -> None:
         """Something was not done."""
@@ -72,19 +62,12 @@ T = TypeVar("T")
 
 @dataclass
 class RetryBudget:
-    """How long retries may still wait. One budget for all changes of one reconciliation of a Service.
+    """How long retries may still wait. One budget for all changes of one reconciliation of a Service."""
 
-    Attributes:
-        sleep: Waits for so many seconds.
-        left: Seconds of pauses that are left.
-        unanswered: How many changes found no answer, or what they change in other hands.
-        refused: Whether nothing at all is taken from us now.
-    """
-
-    sleep: Callable[[float], Awaitable[None]]
-    left: float = MAX_TOTAL_PAUSE
-    unanswered: int = 0
-    refused: bool = False
+    sleep: Callable[[float], Awaitable[None]]  # waits for a number of seconds
+    left: float = MAX_TOTAL_PAUSE  # seconds of pauses left
+    unanswered: int = 0  # how many changes got no answer, or found their object locked by another change
+    refused: bool = False  # whether the API refuses all of our requests now
 
     @property
     def exhausted(self) -> bool:

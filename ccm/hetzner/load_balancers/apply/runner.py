@@ -47,17 +47,12 @@ _SAYS_NOTHING = AccessDenied | QuotaExhausted | TokenChanged | Unavailable
 
 @dataclass
 class Applied:
-    """What came of changes.
+    """The result of changes."""
 
-    Attributes:
-        balancer: The load balancer as it should be now.
-        errors: Steps that were not done, and why.
-        reread: Whether the load balancer must be read, because the API decided about a part of it.
-    """
-
-    balancer: LoadBalancer
+    balancer: LoadBalancer  # the load balancer as it should be now
+    # steps that were not done, and why
     errors: list[tuple[str, CloudError]] = field(default_factory=list[tuple[str, CloudError]])
-    reread: bool = False
+    reread: bool = False  # whether to read the load balancer, because the API chose a part of it
 
 
 async def change(steps: Sequence[Change], state: ApplyState) -> None:

@@ -79,14 +79,10 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True)
 class ObservedAddresses:
-    """The addresses of the private network.
-
-    Attributes:
-        subnets: The network's.
-        taken: By address, who has it, in words; the load balancer itself does not count.
-    """
+    """The addresses of the private network."""
 
     subnets: tuple[Subnet, ...] = ()
+    # by address, a description of its holder; the load balancer itself does not count
     taken: Mapping[str, str] = field(default_factory=dict[str, str])
 
 

@@ -19,24 +19,19 @@ RETRY_PERIOD = 3600.0  # seconds between two requests for a certificate that cou
 
 @dataclass(frozen=True, slots=True)
 class ObservedCertificates:
-    """The project's certificates.
+    """The project's certificates."""
 
-    Attributes:
-        known: By id, as far as they were read.
-        ours: Those of them that were requested for the Service, and are ours to delete.
-        error: Why they are not known.
-        requested: What came of managed ones that were requested just now: their ids; None = nothing.
-        retried: Ids of failed ones that are not to be issued again yet.
-        spared: Ids of those that could not be deleted lately, because something uses them.
-    """
-
+    # by ID; those that were read
     known: Mapping[int, Certificate] = field(default_factory=dict[int, Certificate])
+    # those that were requested for the Service; we may delete them
     ours: tuple[Certificate, ...] = ()
-    error: CloudError | None = None
+    error: CloudError | None = None  # why the certificates are not known
+    # IDs of managed certificates that were requested just now; None = the request failed
     requested: Mapping[CertificateSpec, int | None] = field(
         default_factory=dict[CertificateSpec, "int | None"]
     )
-    retried: frozenset[int] = frozenset()
+    retried: frozenset[int] = frozenset()  # IDs of failed ones whose retry is not due yet
+    # IDs of those that recently could not be deleted because something uses them
     spared: frozenset[int] = frozenset()
 
     def find(self, reference: str) -> Certificate | None:

@@ -18,14 +18,7 @@ JUST_NOW = 1.0
 
 
 class Inventory:
-    """One list of the project's load balancers for all Services, and what was seen in it.
-
-    Attributes:
-        invalid: UIDs of Services whose load balancers had trouble the last time: the next look at one of them
-            reads a fresh list.
-        annotated: By UID of a Service, the names of settings and of fields of ports that its annotations set
-            at its last complete sync.
-    """
+    """One list of the project's load balancers for all Services, and what was seen in it."""
 
     def __init__(self, api: HetznerApi, project: Project, metrics: LoadBalancerMetrics) -> None:
         self.api = api
@@ -34,9 +27,12 @@ class Inventory:
         self._metrics = metrics
         self._vanished = ""
         self.balancers = cache_of(api, "load_balancers", LoadBalancer)
+        # UIDs of Services whose last sync failed: the next sync of one of them reads a fresh list
         self.invalid: set[str] = set()
         self._seen: dict[str, int] = {}
         self._released: set[str] = set()
+        # by UID of a Service, the settings and the fields of ports that its annotations set at its last
+        # complete sync
         self.annotated: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     async def all(self, service: ServiceView, age: float = LIST_AGE) -> list[LoadBalancer]:

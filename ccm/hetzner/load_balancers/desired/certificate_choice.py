@@ -17,18 +17,14 @@ from ccm.hetzner.load_balancers.truncation import enumerated, quoted
 
 @dataclass(frozen=True, slots=True)
 class CertificateChoice:
-    """Of :class:`DesiredState` what it says about certificates, as if there were room for all ports.
+    """The certificates of :class:`DesiredState`, as if there were room for all ports."""
 
-    Attributes:
-        by_port: Ids by port; an https port without any can't be served.
-        refused: Whether one was requested in vain just now.
-    """
-
+    # IDs by port; an https port without one can't be served
     by_port: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     managed: frozenset[int] = frozenset()
     requests: Mapping[int, CertificateSpec] = field(default_factory=dict[int, CertificateSpec])
     retries: tuple[Certificate, ...] = ()
-    refused: bool = False
+    refused: bool = False  # whether a request failed just now
     errors: tuple[CloudError, ...] = ()
     notices: tuple[Notice, ...] = ()
 

@@ -22,53 +22,33 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What a load balancer should be. None = it does not matter, or is not ours to decide.
-
-    Attributes:
-        labels: All of its labels.
-        public: Whether it answers on public addresses.
-        network: The private network that it is in; None = leave it where it is.
-        private_ip: Its address there; empty = any.
-        ip_range: Where it gets one when it enters; empty = anywhere.
-        rdns: Reverse DNS names by ``ipv4`` and ``ipv6``; None = the default; a missing one does not matter.
-        settings: Values of the settings that an action of their own changes, by name; a missing one does not
-            matter.
-        resets: Names of the settings that go back to their defaults.
-        foreign_ports: Ports of listeners that belong to others.
-        foreign_targets: Identities of targets that belong to others.
-        reachable: Ids of servers that have a public IPv4 address.
-        keeps_targets: Whether all targets stay because no Node can be one.
-        exists: Whether there should be one at all.
-        primary_ips: Those on which a new one is made, by ``ipv4`` and ``ipv6``.
-        managed: Ids of the managed certificates that its listeners need.
-        requests: Managed certificates to be requested, by the negative number that their ports have for the
-            id meanwhile.
-        retries: Failed managed certificates to be issued again.
-        errors: Why it can't be all that is asked for.
-        notices: What the owner should know.
-    """
+    """What a load balancer should be. None = it does not matter, or we don't decide it."""
 
     name: str
-    labels: Mapping[str, str]
+    labels: Mapping[str, str]  # all of its labels
     type: LoadBalancerType | None = None
-    public: bool | None = None
-    network: int | None = None
-    private_ip: str = ""
-    ip_range: str = ""
+    public: bool | None = None  # whether it answers on public addresses
+    network: int | None = None  # the private network; None = leave it where it is
+    private_ip: str = ""  # its address there; empty = any
+    ip_range: str = ""  # the range of its address when it joins the network; empty = any
     listeners: tuple[LoadBalancerService, ...] = ()
     targets: tuple[Target, ...] | None = None
+    # reverse DNS names by `ipv4` and `ipv6`; None = the default; a missing key = unchanged
     rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
+    # by name, values of the settings that have an action of their own; a missing key = unchanged
     settings: Mapping[str, object] = field(default_factory=dict[str, object])
-    resets: frozenset[str] = frozenset()
-    foreign_ports: frozenset[int] = frozenset()
-    foreign_targets: frozenset[Identity] = frozenset()
-    reachable: frozenset[int] = frozenset()
-    keeps_targets: bool = False
-    exists: bool = True
+    resets: frozenset[str] = frozenset()  # names of settings to reset to their defaults
+    foreign_ports: frozenset[int] = frozenset()  # ports of listeners that belong to others
+    foreign_targets: frozenset[Identity] = frozenset()  # identities of targets that belong to others
+    reachable: frozenset[int] = frozenset()  # IDs of servers that have a public IPv4 address
+    keeps_targets: bool = False  # whether all targets stay because no Node can be a target
+    exists: bool = True  # whether there should be a load balancer
     site: Placement = field(default_factory=Placement)
+    # the Primary IPs of a new one, by `ipv4` and `ipv6`
     primary_ips: Mapping[str, PrimaryIp] = field(default_factory=dict[str, PrimaryIp])
-    managed: frozenset[int] = frozenset()
+    managed: frozenset[int] = frozenset()  # IDs of the managed certificates that its listeners need
+    # managed certificates to request, by the negative number that their ports have in place of the ID
     requests: Mapping[int, CertificateSpec] = field(default_factory=dict[int, CertificateSpec])
-    retries: tuple[Certificate, ...] = ()
-    errors: tuple[CloudError, ...] = ()
-    notices: tuple[Notice, ...] = ()
+    retries: tuple[Certificate, ...] = ()  # failed managed certificates to issue again
+    errors: tuple[CloudError, ...] = ()  # what is asked for and can't be done
+    notices: tuple[Notice, ...] = ()  # for the owner

@@ -32,15 +32,10 @@ _NO_CHECK = HealthCheckSpec(chosen=False)
 
 @dataclass(frozen=True, slots=True)
 class ListenerChoice:
-    """The listeners, without their health checks: these also depend on whose the load balancer is.
+    """The listeners, without their health checks: these also depend on whose the load balancer is."""
 
-    Attributes:
-        listeners: Those for which there is room, by port.
-        checks: By port, what is asked for the health check.
-    """
-
-    listeners: tuple[LoadBalancerService, ...]
-    checks: Mapping[int, HealthCheckSpec]
+    listeners: tuple[LoadBalancerService, ...]  # those for which there is room
+    checks: Mapping[int, HealthCheckSpec]  # by port, the requested health check
     notices: tuple[Notice, ...]
 
 

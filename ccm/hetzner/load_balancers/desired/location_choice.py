@@ -86,17 +86,14 @@ def _not_assigned(
 
 @dataclass(frozen=True, slots=True)
 class PlacementChoice:
-    """Where and on which Primary IPs it is made, and of :class:`DesiredState` what says where it is inside.
-
-    Attributes:
-        problems: What is wrong with annotations, by annotation.
-    """
+    """The location, Primary IPs and private network of :class:`DesiredState`."""
 
     site: Placement = field(default_factory=Placement)
     network: int | None = None
     private_ip: str = ""
     ip_range: str = ""
     primary_ips: Mapping[str, PrimaryIp] = field(default_factory=dict[str, PrimaryIp])
+    # what is wrong with annotations, by annotation
     problems: Mapping[str, str] = field(default_factory=dict[str, str])
     notices: tuple[Notice, ...] = ()
 
@@ -200,18 +197,12 @@ def _contains(cidr: str, ip: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TypeChoice:
-    """Which type.
+    """The type of the load balancer."""
 
-    Attributes:
-        limits: The one whose limits hold until it has the wanted one.
-        type: The wanted one; None = it keeps its own.
-        kept: What can't go back to its default yet.
-        problems: What is wrong with annotations, by annotation.
-    """
-
-    limits: LoadBalancerType
-    type: LoadBalancerType | None = None
-    kept: frozenset[str] = frozenset()
+    limits: LoadBalancerType  # its limits hold until the load balancer has the wanted type
+    type: LoadBalancerType | None = None  # the wanted type; None = keep the type
+    kept: frozenset[str] = frozenset()  # settings that can't be reset to their defaults yet
+    # what is wrong with annotations, by annotation
     problems: Mapping[str, str] = field(default_factory=dict[str, str])
     notices: tuple[Notice, ...] = ()
 

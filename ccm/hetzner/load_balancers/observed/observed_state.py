@@ -20,55 +20,38 @@ NOTHING: Former = (frozenset(), frozenset())
 
 @dataclass(frozen=True, slots=True)
 class ObservedState:
-    """What there is, as far as a Service is concerned.
-
-    Attributes:
-        balancer: Its load balancer; None = it must be created.
-        ownership: What that one's labels say.
-        is_owner: Whether the Service decides about the load balancer and its targets, not only about its own
-            ports.
-        adopting: The load balancer becomes ours now.
-        others: Load balancers on which the Service has something besides.
-        cluster: This cluster's id; may be empty.
-        network: The private network, or None.
-        addresses: Those of the network, where the load balancer gives its own up for another; None = it
-            does not.
-        primary_ips: Those that the Service names and the load balancer is not known to have, by ``ipv4`` and
-            ``ipv6``; None = there is none.
-        types: The types of load balancers by name; empty = the type stays as it is.
-        locations: The cloud's; empty = none was asked for, or there is a load balancer.
-        zone: The network zone of most of the nodes' servers; empty = not needed, or not known.
-        nodes: How many there are.
-        selected: How many of them the owner wants.
-        candidates: Which target each of these would be.
-        servers: Those of the candidates and of the present targets, by id.
-        ours: Identities of the targets that are this cluster's.
-        notices: What the owner should know about where the load balancers went.
-        former: Settings, and fields of ports, that were annotated when we looked before and are not any more.
-            What the official CCM made of them has no label that says so.
-    """
+    """The observed state for one Service."""
 
     service: ServiceView
-    balancer: LoadBalancer | None = None
-    ownership: Ownership = field(default_factory=Ownership)
+    balancer: LoadBalancer | None = None  # its load balancer; None = it must be created
+    ownership: Ownership = field(default_factory=Ownership)  # from the load balancer's labels
+    # whether the Service decides about the load balancer and its targets, not only about its own ports
     is_owner: bool = True
-    adopting: bool = False
-    others: tuple[LoadBalancer, ...] = ()
-    cluster: str = ""
+    adopting: bool = False  # the load balancer becomes ours now
+    others: tuple[LoadBalancer, ...] = ()  # other load balancers on which the Service has something
+    cluster: str = ""  # this cluster's ID; may be empty
     tenants: Tenants = field(default_factory=Tenants)
-    network: int | None = None
+    network: int | None = None  # the private network
+    # of the network, if the load balancer changes its address there; None = it does not
     addresses: ObservedAddresses | None = None
+    # those that the Service names and the load balancer is not known to have, by `ipv4` and `ipv6`; None as a
+    # value = it does not exist
     primary_ips: Mapping[str, PrimaryIp | None] = field(default_factory=dict[str, "PrimaryIp | None"])
+    # types of load balancers by name; empty = the type stays
     types: Mapping[str, LoadBalancerType] = field(default_factory=dict[str, LoadBalancerType])
+    # all of the cloud; empty = no location is asked for, or there is a load balancer
     locations: Collection[Location] = ()
-    zone: str = ""
-    nodes: int = 0
-    selected: int = 0
-    candidates: Candidates = field(default_factory=Candidates)
+    zone: str = ""  # the network zone of most Nodes' servers; empty = not needed, or not known
+    nodes: int = 0  # how many Nodes there are
+    selected: int = 0  # how many of them the owner wants
+    candidates: Candidates = field(default_factory=Candidates)  # the target that each of these would be
+    # servers of the candidates and of the current targets, by ID
     servers: Mapping[int, Server] = field(default_factory=dict[int, Server])
-    ours: frozenset[Identity] = frozenset()
+    ours: frozenset[Identity] = frozenset()  # identities of this cluster's targets
     certificates: ObservedCertificates = field(default_factory=ObservedCertificates)
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[Notice, ...] = ()  # for the owner, about load balancers that are not deleted
+    # Settings, and fields of ports, that were annotated at the last sync and no longer are. The official CCM
+    # sets no label for them.
     former: Former = NOTHING
 
     @property

@@ -28,16 +28,11 @@ class NotOurLoadBalancer(CloudError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterScope:
-    """Identifies this cluster's load balancers.
+    """Identifies this cluster's load balancers."""
 
-    Attributes:
-        cluster: This cluster's id; may be empty.
-        served: UIDs of Services that are certainly this cluster's.
-    """
-
-    cluster: str = ""
+    cluster: str = ""  # this cluster's ID; may be empty
     tenants: Tenants = field(default_factory=Tenants)
-    served: Collection[str] = ()
+    served: Collection[str] = ()  # UIDs of Services that certainly belong to this cluster
 
 
 def locate(

@@ -116,17 +116,11 @@ def changes(desired: DesiredState, actual: LoadBalancer) -> list[Change]:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What becomes of a load balancer that a Service leaves.
+    """What happens to a load balancer that a Service leaves."""
 
-    Attributes:
-        deletes: Whether it is deleted, unless the API refuses that because it is protected.
-        changes: What is changed where it stays; labels last.
-        notices: What the owner should know where it stays.
-    """
-
-    deletes: bool
-    changes: tuple[Change, ...]
-    notices: tuple[Notice, ...]
+    deletes: bool  # delete it, unless the API refuses because it is protected
+    changes: tuple[Change, ...]  # if it stays; labels last
+    notices: tuple[Notice, ...]  # for the owner, if it stays
 
 
 def release(

@@ -20,39 +20,28 @@ ENABLE_PUBLIC: Key = ("enable_public_interface", "public")
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do. Its text is for people.
+    """One thing to do. Its text is for people."""
 
-    Attributes:
-        last: It waits until all before it is done and foreseen.
-        needs: The keys of the steps that must succeed first.
-    """
-
-    last: ClassVar[bool] = False
+    last: ClassVar[bool] = False  # waits until all steps before it are done and their results known
+    # keys of the steps that must succeed first
     needs: frozenset[Key] = field(default=frozenset(), kw_only=True)
 
 
 @dataclass(frozen=True)
 class Change(Step):
-    """One change of a load balancer: its request, and what it makes of the load balancer.
+    """One change of a load balancer: its request, and its effect."""
 
-    Attributes:
-        operation: The action's name in the API; ``update`` is the PUT.
-        about: What it changes: a port, a target, a network, an address, or the name of a setting.
-        text: What it does, for people.
-        body: The request's body.
-        effect: The load balancer as it is after this change, from what it was before.
-        unforeseen: The API decides about a part of the result, so it must be read again afterwards.
-        resets: Which setting it may bring back to its default.
-        otherwise: What is done if it fails, so that nothing is lost by what came before it.
-    """
-
-    operation: str
+    operation: str  # the action's name in the API; `update` is the PUT
+    # what it changes: a port, a target, a network, an address, or the name of a setting
     about: int | str | Target
-    text: str
-    body: Json
+    text: str  # a description
+    body: Json  # the request's body
+    # makes the load balancer after this change from the one before
     effect: Callable[[LoadBalancer], LoadBalancer]
+    # the API chooses a part of the result, so the load balancer must be read again
     unforeseen: bool = False
-    resets: str = ""
+    resets: str = ""  # the setting that it may reset to its default
+    # done if it fails, so that the changes before it lose nothing
     otherwise: Change | None = None
 
     @property
@@ -94,16 +83,12 @@ class RetryCertificate(Step):
 
 @dataclass(frozen=True)
 class Create(Step):
-    """Make the load balancer. What the API decides about it is compared with what should be afterwards.
+    """Create the load balancer. What the API chose is compared with the desired state afterwards."""
 
-    Attributes:
-        desired: What it should be.
-        bodies: Requests for it, of which the first that is not refused makes it. The later ones leave parts
-            out: a later change per part shows which one is refused. Certificates that
-            are yet to be requested have placeholder numbers, as in ``desired``.
-    """
-
-    desired: DesiredState
+    desired: DesiredState  # what it should be
+    # Requests, of which the first that is not refused creates it. Later ones leave parts out: a change per
+    # part afterwards shows which part is refused. Certificates that are not requested yet have placeholder
+    # numbers, as in `desired`.
     bodies: tuple[Json, ...]
 
     def __str__(self) -> str:
@@ -122,16 +107,11 @@ class Create(Step):
 
 @dataclass(frozen=True)
 class DeleteCertificates(Step):
-    """Delete managed certificates that were requested for the Service, and that nothing uses any more.
-
-    Attributes:
-        known: Those that are known to be unused; others may be found.
-        used: Ids of those that stay.
-    """
+    """Delete managed certificates that were requested for the Service and that nothing uses any more."""
 
     last = True
-    known: tuple[Certificate, ...] = ()
-    used: frozenset[int] = frozenset()
+    known: tuple[Certificate, ...] = ()  # known to be unused; others may be found
+    used: frozenset[int] = frozenset()  # IDs of those that stay
 
     def __str__(self) -> str:
         names = enumerated([f"{certificate.name} ({certificate.id})" for certificate in self.known])
@@ -143,13 +123,10 @@ class Release(Step):
     """The Service leaves a load balancer: it is deleted, or stays and is not the Service's any more.
 
     Which of both is decided when the step is applied, by what is there then: others may have come meanwhile.
-
-    Attributes:
-        balancer: It now.
     """
 
     last = True
-    balancer: LoadBalancer
+    balancer: LoadBalancer  # as it is now
 
     def __str__(self) -> str:
         return f"leave load balancer {self.balancer.name} ({self.balancer.id})"

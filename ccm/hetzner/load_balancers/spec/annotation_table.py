@@ -41,24 +41,15 @@ def _same(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A field of the load balancer that goes back to its default when its annotation is removed.
+    """A field of the load balancer that is reset to its default when its annotation is removed."""
 
-    Attributes:
-        name: Its name in the label ``ccm-from-scratch/annotated``; without ``-``.
-        path: Where the API's load balancer has it, with dots.
-        default: The API's value for a new load balancer; None = the API chooses one.
-        value: Makes the API's value of the annotation's.
-        action: The action whose body is this field alone; empty = the code in ``plan`` changes it.
-        created: Whether the request for a new load balancer takes it.
-        texts: What a step that sets a value does, where ``change <name> to <value>`` does not say it.
-    """
-
-    name: str
-    path: str
-    default: object = None
-    value: Callable[[Any], object] = _same
-    action: str = ""
-    created: bool = False
+    name: str  # its name in the label `ccm-from-scratch/annotated`; without `-`
+    path: str  # where the API's load balancer has it, with dots
+    default: object = None  # the API's value for a new load balancer; None = the API chooses one
+    value: Callable[[Any], object] = _same  # makes the API's value from the annotation's
+    action: str = ""  # the action whose body is this field alone; empty = code in `plan` changes it
+    created: bool = False  # whether the request for a new load balancer takes it
+    # descriptions of the step that sets a value, where `change <name> to <value>` is not clear
     texts: Mapping[object, str] = field(default_factory=dict[object, str], hash=False)
 
     def value_of(self, balancer: LoadBalancer) -> object:
@@ -91,31 +82,22 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One annotation, without its prefix.
-
-    Attributes:
-        meaning: One sentence.
-        default: What counts without it, as it could be written in it; empty = nothing, see the meaning.
-        variable: The environment variable that replaces it in all Services, without its prefix; in lower
-            case a field of :class:`~ccm.hetzner.settings.LoadBalancerSettings`.
-        setting: What it sets of the load balancer itself, if that goes back to a default.
-        field: What it sets of a listener, where the API's has it; empty = not one field alone.
-        port: Whether it can be given for one port alone, as ``port.<n>.<key>``.
-        inert: Whether it has no effect.
-        ours: Whether the official CCM lacks it.
-        reads: How the official CCM reads its value, where not as it reads most of that kind.
-    """
+    """One annotation, without its prefix."""
 
     name: str
     kind: Kind
-    meaning: str
+    meaning: str  # one sentence
+    # the value without the annotation, as one would write it; empty = none, see the meaning
     default: str = ""
+    # the environment variable that is its default for all Services, without prefix; in lower case a field of
+    # `LoadBalancerSettings`
     variable: str = ""
-    setting: Setting | None = None
-    field: str = ""
-    port: bool = False
-    inert: bool = False
-    ours: bool = False
+    setting: Setting | None = None  # what it sets of the load balancer, if that can be reset to a default
+    field: str = ""  # the field of the API's listener that it sets; empty = not one field alone
+    port: bool = False  # whether it can be set for one port alone, as `port.<n>.<key>`
+    inert: bool = False  # whether it has no effect
+    ours: bool = False  # whether the official CCM lacks it
+    # how the official CCM reads its value, if not as most of that kind
     reads: OfficialFormat | None = None
 
     @property
@@ -446,16 +428,10 @@ SETTINGS = {key.setting.name: key.setting for key in TABLE if key.setting is not
 
 @dataclass(frozen=True, slots=True)
 class HealthCheckSpec:
-    """A health check; times in seconds.
-
-    Attributes:
-        port: None = the port that traffic goes to.
-        chosen: Whether the owner said what to ask, and not only when.
-        asked: Names of the fields that are not defaults; says nothing about what is wanted.
-    """
+    """A health check; times in seconds."""
 
     protocol: str = "tcp"
-    port: int | None = None
+    port: int | None = None  # None = the port that traffic goes to
     interval: int = 15
     timeout: int = 10
     retries: int = 3
@@ -463,33 +439,25 @@ class HealthCheckSpec:
     path: str = "/"
     status_codes: tuple[str, ...] = ("2??", "3??")
     tls: bool = False
-    chosen: bool = True
+    chosen: bool = True  # whether the owner set what to check, and not only how often
+    # names of the fields that are not defaults; not a part of the spec
     asked: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateSpec:
-    """Which certificates a port gets: uploaded ones by id or name, or one that is managed for domains.
-
-    Attributes:
-        kept: Ids of those that others gave a port that no annotation is about.
-    """
+    """Which certificates a port gets: uploaded ones by id or name, or one that is managed for domains."""
 
     uploaded: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     name: str = ""
     staging: bool = False
-    kept: tuple[int, ...] = ()
+    kept: tuple[int, ...] = ()  # IDs that others set on a port without annotations about certificates
 
 
 @dataclass(frozen=True, slots=True)
 class PortSpec:
-    """One port; times in seconds.
-
-    Attributes:
-        check: None = nothing was said about it.
-        asked: Names of the fields that are not defaults; says nothing about what is wanted.
-    """
+    """One port; times in seconds."""
 
     protocol: str = "tcp"
     proxyprotocol: bool = False
@@ -499,5 +467,6 @@ class PortSpec:
     sticky_sessions: bool = False
     redirect_http: bool = False
     certificates: CertificateSpec = field(default_factory=CertificateSpec)
-    check: HealthCheckSpec | None = None
+    check: HealthCheckSpec | None = None  # None = not specified
+    # names of the fields that are not defaults; not a part of the spec
     asked: frozenset[str] = field(default=frozenset(), compare=False)

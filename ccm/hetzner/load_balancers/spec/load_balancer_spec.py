@@ -172,18 +172,7 @@ PRIMARY_IP_KEY = PREFIX + "public-net-{}"
 
 @dataclass(frozen=True, slots=True)
 class LoadBalancerSpec:
-    """Everything. Empty texts and None mean "as it comes".
-
-    Attributes:
-        ports: By the Service's port; those that are TCP, and no more than any load balancer can have.
-        problems: What is wrong, by annotation; such an annotation counts as not set.
-        warnings: What has no effect, by annotation.
-        unsupported: What else the Service asks for that no load balancer of Hetzner does.
-        primary_ips: IDs or names of the Primary IPs of a new one, by ``ipv4`` and ``ipv6``.
-        settings: By name, values of ``SETTINGS`` that are annotated, or in the environment, or have a default
-            in the table.
-        asked: Which of these are annotated or in the environment.
-    """
+    """All that a Service and the environment ask for. Empty texts and None mean "any"."""
 
     service: ServiceView = field(compare=False)
     name: str
@@ -200,12 +189,17 @@ class LoadBalancerSpec:
     share: str
     preserve_foreign: bool
     labels: Mapping[str, str]
+    # by name, values of `SETTINGS` that an annotation, the environment or the table (a default) sets
     settings: Mapping[str, Any]
+    # by the Service's port; only TCP, and no more than any load balancer can have
     ports: Mapping[int, PortSpec]
-    problems: Mapping[str, str]
-    warnings: Mapping[str, str]
+    problems: Mapping[str, str]  # by annotation, what is wrong; it counts as not set
+    warnings: Mapping[str, str]  # by annotation, what has no effect
+    # what else the Service asks for that no load balancer of Hetzner supports
     unsupported: tuple[Notice, ...] = ()
+    # IDs or names of the Primary IPs of a new one, by `ipv4` and `ipv6`
     primary_ips: Mapping[str, str] = field(default_factory=dict[str, str])
+    # names of `settings` that an annotation or the environment sets
     asked: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property

@@ -30,19 +30,13 @@ _RESERVED = ("hetzner.cloud", "hcloud-ccm", "ccm-from-scratch")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of value.
+    """A kind of value."""
 
-    Attributes:
-        allowed: What may be written, in the words of the message about anything else.
-        read: The value of a text without white space around it; None or a ValueError = it isn't allowed.
-        empty: The value where nothing is written, and the table has no default.
-        official: How the official CCM reads most annotations of the kind.
-    """
-
-    allowed: str
+    allowed: str  # what is allowed, as the error message says it
+    # parses a text without white space around it; None or a ValueError = not allowed
     read: Callable[[str], object]
-    empty: object = None
-    official: OfficialFormat = OfficialFormat.TEXT
+    empty: object = None  # the value of an empty text if the table has no default
+    official: OfficialFormat = OfficialFormat.TEXT  # how the official CCM reads most annotations of the kind
 
     def parse(self, text: str) -> object:
         """The value of a text without white space around it; None = the text isn't allowed."""
