@@ -25,9 +25,8 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class HetznerCloud:
-    """Implements :class:`ccm.cloud.Cloud` and :class:`ccm.cloud.ShowsEnvironment`.
-
-    What needs the network, like routes, is there after ``start``.
+    """Implements :class:`ccm.cloud.Cloud` and :class:`ccm.cloud.ShowsEnvironment`; has routes after
+    ``start``.
     """
 
     has_cluster_id = True
@@ -131,9 +130,9 @@ class HetznerCloud:
             )
 
     async def _follow_network(self) -> bool:
-        """The network is gone: another one of its name takes its place, if that is of the same project.
+        """If the network is gone, use another one of its name, if that is of the same project.
 
-        Ids are never given out twice, so a server that was in the former one proves that.
+        IDs are never reused, so a server that was in the former network proves that.
         """
         name, former = self.settings.network.name_or_id, self.network
         if former is None or name == str(former.id):
@@ -210,15 +209,10 @@ def open_cloud(
     provider: str = FROM_SCRATCH.provider,
     registry: CollectorRegistry | None = None,
 ) -> HetznerCloud:
-    """Open Hetzner Cloud; does no I/O but reading the files that the environment names.
+    """Open Hetzner Cloud; does no I/O except reading the files that the environment names.
 
-    Args:
-        environment: The official CCM's variables.
-        provider: ``ccm-from-scratch`` or ``hcloud``.
-        registry: Where metrics are registered; None = one of its own.
-
-    Raises:
-        ConfigurationError: Names everything that is wrong.
+    ``environment`` has the official CCM's variables. ``provider`` is ``ccm-from-scratch`` or ``hcloud``.
+    ``registry``: None = a separate one. Raises ConfigurationError, which names everything that is wrong.
     """
     if provider not in NAMINGS:
         raise ConfigurationError([f"--cloud-provider: {provider!r} is not {' or '.join(NAMINGS)}"])

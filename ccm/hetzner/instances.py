@@ -18,13 +18,13 @@ _OPERATION = "hcloud/instancesv2.InstanceMetadata"  # as the official CCM calls 
 
 
 class HetznerInstances:
-    """Implements :class:`ccm.cloud.Instances`: asks the one or the other for a Node's machine.
+    """Implements :class:`ccm.cloud.Instances` for Cloud and Robot servers.
 
     Args:
-        scheme: What provider IDs of Cloud servers start with.
-        options: What Nodes get; asked each time because the network is known only after the start.
+        scheme: The prefix of provider IDs of Cloud servers.
+        options: What Nodes get; read each time because the network is known only after the start.
         robot: Robot's servers; None = Robot is not enabled, or there are no credentials for it.
-        max_age: How old a Cloud server's data may be, whatever a controller would accept; None = as it likes.
+        max_age: How old, in seconds, a Cloud server's data may be at most; None = as the controller accepts.
     """
 
     def __init__(

@@ -10,11 +10,7 @@ from ccm.http_server import serving
 
 
 class OfficialMetrics:
-    """What the official CCM counts of its own work, for its dashboards and alerts.
-
-    Args:
-        mode: ``HCLOUD_SERVER_CACHE_MODE``.
-    """
+    """The official CCM's metrics, for its dashboards and alerts; ``mode``: ``HCLOUD_SERVER_CACHE_MODE``."""
 
     def __init__(self, registry: CollectorRegistry, mode: str = "all") -> None:
         self._mode = mode
@@ -57,11 +53,7 @@ class MetricsServer:
     """Serves a registry at the official CCM's own metrics address (``:8233/metrics``).
 
     Everything is on the manager's secure port as well. Two replicas on one host can't both have the port; the
-    second says so and works without it.
-
-    Args:
-        registry: What to serve.
-        address: ``host:port``; an empty host means all.
+    second logs that and works without it. ``address``: ``host:port``; an empty host means all.
     """
 
     def __init__(self, registry: CollectorRegistry, address: str) -> None:

@@ -1,10 +1,9 @@
-"""Is this the project that we were started for?
+"""Checks that the token is still of the project that we were started for.
 
-A token of another project is as good as ours to the API: it answers, and has none of our servers. But it has
-none of our networks either, so whether the network is still there tells a server that was deleted from a
-project that was exchanged. Without a network, absence is not believed until one of our servers has been seen
-with the present token, unless the owner says that it is true. Work that asks here holds on to the token, or
-one project would tell of the other.
+The API answers a token of another project too, without our servers. That project has no network of ours
+either: if the network exists, a missing server was deleted; otherwise the project was exchanged. Without a
+network, absence is not believed until one of our servers has been seen with the current token, unless the
+owner says that it is true. Callers hold the token, so that both answers are about one project.
 """
 
 import re
@@ -25,9 +24,9 @@ class Project:
     """Watches over the project.
 
     Args:
-        network: The id of a network that must be there; None = there is none.
-        mass_deletion_breaker: Doubt that what is ours is gone while nothing of ours is seen.
-        replaced: Asked when the network is not there: whether another one of this project has its place now.
+        network: The ID of a network that must exist; None = there is none.
+        mass_deletion_breaker: Doubt that our resources are gone while none of them is seen.
+        replaced: Called when the network is gone; returns whether another one of this project replaced it.
     """
 
     def __init__(
@@ -63,11 +62,9 @@ class Project:
         return None if self._denied_at is None else self._sentence()
 
     async def check(self, priority: Priority) -> None:
-        """Something of ours is not there: make sure that this means anything.
+        """Call this when a resource of ours is missing.
 
-        Raises:
-            AccessDenied: It means nothing.
-            ApiError: Not known.
+        Raises AccessDenied if that proves nothing, and another ApiError if that is not known.
         """
         if not self.mass_deletion_breaker:
             return
@@ -88,11 +85,7 @@ class Project:
         return self._replaced is not None and await self._replaced()
 
     async def check_new_token(self, priority: Priority) -> None:
-        """Nothing of ours is there, as may well be: make sure that this means anything, once for a new token.
-
-        Raises:
-            CloudError: As for :meth:`check`.
-        """
+        """Check once per token if nothing of ours is there, which may be right; raises as :meth:`check`."""
         if self._api.token.number > 0 and not self.is_proven:
             await self.check(priority)
 
@@ -103,11 +96,7 @@ class Project:
         return AccessDenied(message, notices=[Notice("WrongProject", message)])
 
     def confirm(self, age: float | None) -> None:
-        """Something of ours is there.
-
-        Args:
-            age: Seconds since the API said so; None = not known.
-        """
+        """A resource of ours exists; the API said so ``age`` seconds ago (None = not known)."""
         if age is None:
             return
         self._seen_with = self._api.token.number
@@ -133,12 +122,7 @@ _NETWORK_ID = re.compile(r"network_id:\s*(\d+)")
 
 
 async def find_network(api: HetznerApi, name_or_id: str) -> Network:
-    """Find a network by id or by name.
-
-    Raises:
-        ConfigurationError: There is none.
-        ApiError: Not known.
-    """
+    """Find a network; raises ConfigurationError if there is none, ApiError if that is not known."""
     if name_or_id.isascii() and name_or_id.isdigit():
         try:
             return await api.get(f"/networks/{name_or_id}", "network", Network, priority=Priority.NODES)
@@ -154,10 +138,9 @@ async def find_network(api: HetznerApi, name_or_id: str) -> Network:
 
 
 async def read_attached_networks() -> str:
-    """Ask the metadata service in which networks the server is that we run on.
+    """Read from the metadata service the networks of the server that we run on.
 
-    Raises:
-        CloudUnavailable: This isn't a Hetzner server, or the service does not answer.
+    Raises CloudUnavailable if this isn't a Hetzner server, or the service does not answer.
     """
     timeout = aiohttp.ClientTimeout(total=5)
     try:
@@ -172,11 +155,7 @@ async def read_attached_networks() -> str:
 
 
 async def check_attached(network: Network, read: Callable[[], Awaitable[str]]) -> None:
-    """Make sure that the server which we run on is in the network.
-
-    Raises:
-        ConfigurationError: It is not, or that could not be found out.
-    """
+    """Raise ConfigurationError unless ``read`` says that the server that we run on is in the network."""
     advice = "attach it, or set HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true"
     try:
         attached = await read()

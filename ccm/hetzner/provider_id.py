@@ -28,12 +28,7 @@ def owns(provider_id: str, scheme: str) -> bool:
 
 
 def parse(provider_id: str, scheme: str) -> MachineId:
-    """Read a provider ID.
-
-    Raises:
-        NotOurs: It has another scheme.
-        CloudError: It has ours, but no number.
-    """
+    """Read a provider ID; raises NotOurs for another scheme, CloudError for our scheme without a number."""
     if provider_id.startswith(LEGACY_ROBOT_PREFIX) and scheme == "hcloud://":
         return MachineId("robot", _number(provider_id, LEGACY_ROBOT_PREFIX))
     if provider_id.startswith(ROBOT_SCHEME):

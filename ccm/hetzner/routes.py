@@ -1,7 +1,7 @@
 """The routes of one Hetzner Cloud network.
 
-Every change locks the network for a moment, so there is one writer, and it waits for each action. Whether a
-change that got no answer took effect is looked up, never guessed.
+Every change locks the network for a moment, so there is one writer, which waits for each action. If a change
+got no answer, the network is read to see whether it took effect.
 """
 
 import asyncio
@@ -25,12 +25,10 @@ PAUSE = 1.0  # seconds after which a locked network is tried again, growing
 
 
 class HetznerRoutes:
-    """Implements :class:`ccm.cloud.Routes`.
+    """Implements :class:`ccm.cloud.Routes` for the network of this ID.
 
-    Args:
-        network: The network's id.
-        scheme: What provider IDs of cloud servers start with.
-        name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.servers.node_of` says.
+    ``scheme`` is the prefix of provider IDs of Cloud servers. ``name_check``: a server belongs only to the
+    Node that :func:`~ccm.hetzner.servers.node_of` names.
     """
 
     def __init__(

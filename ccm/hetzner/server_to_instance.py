@@ -59,10 +59,8 @@ class InstanceOptions:
 def describe(
     server: Server, options: InstanceOptions, annotations: Mapping[str, str] | None = None
 ) -> Instance:
-    """Describe a server; ``annotations`` are the Node's.
-
-    Raises:
-        CloudUnavailable: One of its addresses is malformed.
+    """Describe a server of a Node with these ``annotations``; raises CloudUnavailable for a malformed
+    address.
     """
     own_ipv6, notices = chosen_ipv6(annotations or {})
     try:

@@ -1,8 +1,8 @@
-"""Finds servers of Hetzner Cloud for Nodes, by id or by name.
+"""Finds servers of Hetzner Cloud for Nodes, by ID or by name.
 
-Two ways lead to a server: a list of all (one request for 50) and a look at one. The cheaper way is not
-known in advance, so this plays the ski-rental strategy: single looks, until they have cost as much as a list
-within a short time; then a list, which also serves all other lookups. It costs at most twice the optimum.
+A server is read alone or in a list of all (one request per 50). Which is cheaper is not known in advance, so
+this uses the ski-rental strategy: single reads until they have cost as much as a list within a short time;
+then a list, which also serves all other lookups. It costs at most twice the optimum.
 """
 
 import time
@@ -167,13 +167,9 @@ def explain_absence(
 ) -> Notice:
     """Tell the owner of a Node why no server was found by its name.
 
-    The commonest mistake is that their names differ; then a server that has one of the Node's addresses tells
-    which one was meant.
-
-    Args:
-        node: The Node, with the addresses that its kubelet reported.
-        servers: The cloud's servers, as far as known.
-        dedicated: Robot's; None = Robot is not asked.
+    The most common mistake is that the names differ. Then the server that has one of the Node's addresses is
+    probably the right one. ``node`` has the addresses that its kubelet reported; ``dedicated``: None = Robot
+    is not used.
     """
     where = (
         "Hetzner Cloud has no server" if dedicated is None else "Neither Hetzner Cloud nor Robot has a server"

@@ -1,7 +1,6 @@
-"""The Hetzner Cloud API: requests within the project's quota, complete lists, and the caches that share them.
+"""The Hetzner Cloud API: requests within the project's quota, complete lists, and shared caches of them.
 
-The words of the API, its objects and its errors, are in :mod:`ccm.hetzner.api.models` and
-:mod:`ccm.hetzner.api.api_errors`. Nothing here knows settings, Kubernetes, or what the answers are used for.
+It knows no settings, no Kubernetes, and no use of the answers.
 """
 
 # ruff: noqa: E402 - lazy_package_init must come before the imports that bring the package.

@@ -1,7 +1,7 @@
-"""Waiting for actions: one poll for all that are awaited, 25 at a time.
+"""Waiting for actions: one poll for all awaited actions, 25 per request.
 
-A change of the cloud answers with an action that runs in the background. All waiters join the same
-poller, so a hundred targets added at once cost four requests a poll and not a hundred.
+A change of the cloud returns an action that runs in the background. All waiters share one poller, so a
+hundred targets that are added at once cost four requests per poll and not a hundred.
 """
 
 import asyncio
@@ -18,12 +18,7 @@ GROWTH = 1.5
 
 
 class ActionWaiter:
-    """Waits for actions, with one poll for all waiters.
-
-    Args:
-        fetch: Reads up to 25 actions by id in one request.
-        timeout: Seconds after which waiting for an action is given up.
-    """
+    """Waits up to ``timeout`` seconds for actions; ``fetch`` reads up to 25 of them by ID in one request."""
 
     def __init__(
         self, fetch: Callable[[Sequence[int]], Awaitable[Sequence[Action]]], *, timeout: float = 180.0
@@ -35,12 +30,10 @@ class ActionWaiter:
         self._poller: asyncio.Task[None] | None = None
 
     async def wait(self, action: Action) -> None:
-        """Wait until an action has ended well.
+        """Wait until an action has succeeded; raises ActionFailed, or ActionTimedOut while it may still
+        succeed.
 
-        Raises:
-            ActionFailed: It ended with an error.
-            ActionTimedOut: It did not end in time; it may still.
-            CloudError: It could not be asked for.
+        Raises another CloudError if the action can't be read.
         """
         if action.status == "running":
             action = await self._finished(action)

@@ -1,7 +1,6 @@
-"""The Hetzner Cloud API's errors as errors of a cloud.
+"""Errors of the Hetzner Cloud API (https://docs.hetzner.cloud/reference/cloud#errors) as errors of a cloud.
 
-Codes: https://docs.hetzner.cloud/reference/cloud#errors. Each becomes the class of
-:mod:`ccm.cloud.errors` that says what a controller may conclude; the facts stay in the fields.
+Each code becomes the class of :mod:`ccm.cloud.errors` that says what a controller may conclude.
 """
 
 from collections.abc import Mapping
@@ -89,10 +88,7 @@ _BY_CODE: Mapping[str, type[ApiError]] = {
 
 
 def api_error(operation: str, status: int, code: str, message: str, details: object = None) -> ApiError:
-    """Make the error for an answer of the API.
-
-    ``code`` is the API's, or a number in text if the response wasn't the API's own.
-    """
+    """Make the error for an answer; ``code`` is the API's, or the HTTP status if the API sent none."""
     kind = RateLimited if status == 429 else _BY_CODE.get(code)
     if kind is None:
         kind = Unavailable if status >= 500 or status == 0 else Refused

@@ -1,10 +1,10 @@
-"""The project's request budget, shared out by priority.
+"""The project's request budget, divided by priority.
 
-Hetzner Cloud gives every project 3,600 requests an hour, refilled continuously, and reports in each response
-how many are left; clients that we don't know of use them too. So the bucket here is a guess that every answer
-corrects. A request takes one token; who comes when there is none waits, and the most important waits least.
-The less important work is, the more tokens it leaves to what may come after it. Who would wait too long is
-refused at once: the work can be delayed, and its owner should know.
+Hetzner Cloud gives every project 3,600 requests an hour, refills them continuously, and reports in each
+response how many are left. Clients that we don't know of use them too, so this bucket is an estimate that
+every answer corrects. A request takes one token, or waits for one. The less important a request, the more
+tokens it leaves to others. A request that would wait too long is refused at once, so that its caller can
+delay the work and report it.
 """
 
 import asyncio
@@ -80,10 +80,8 @@ class Budget:
         return max(0.0, needed * 3600 / self.limit)
 
     async def acquire(self, priority: Priority) -> None:
-        """Wait for the right to make one request. Give it back with :meth:`release`.
-
-        Raises:
-            QuotaUsedUp: It would take longer than :data:`MAX_WAIT`.
+        """Wait for permission to make one request, then call :meth:`release`; raises QuotaUsedUp after
+        :data:`MAX_WAIT`.
         """
         expected = self.expected_wait(priority)
         if expected > MAX_WAIT:

@@ -1,9 +1,9 @@
-"""The one door to the Hetzner Cloud API, and the only importer of ``hcloud``.
+"""The client of the Hetzner Cloud API, and the only importer of ``hcloud``.
 
-``hcloud`` gives authentication, connection pool and error decoding; it blocks, so it runs in a few threads.
-What it lacks is added here: timeouts, a budget that follows the quota, retries that never repeat a change
-blindly, metrics, decoding into partial structs, complete lists, and waiting for many actions at once.
-Its bound models are not used, because a look at their attributes may cost a request.
+``hcloud`` provides authentication, connection pool and error decoding. It blocks, so it runs in a few
+threads. This module adds timeouts, a budget that follows the quota, retries that never repeat a change whose
+result is unknown, metrics, decoding into partial structs, complete lists, and waiting for many actions at
+once. The bound models of ``hcloud`` are not used, because reading their attributes may cost a request.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class HetznerApi:
     """Requests to the Hetzner Cloud API.
 
     Args:
-        token: Gives the API token as it is now; asked before every request.
-        endpoint: Base address, like ``https://api.hetzner.cloud/v1``.
+        token: Returns the current API token; called before every request.
+        endpoint: Base URL, like ``https://api.hetzner.cloud/v1``.
         debug: Log every request and answer (never the token).
         timeout: Seconds to connect, and between two bytes of the answer.
         jitter: Random number in [0, 1) for the pauses between retries.
@@ -88,17 +88,9 @@ class HetznerApi:
         self.last_error: ApiError | None = None
 
     async def get(self, path: str, key: str, kind: type[T], *, priority: Priority) -> T:
-        """Read one object.
+        """Read one object: ``path`` like ``/servers/1``, and its ``key`` in the response, like ``server``.
 
-        Args:
-            path: Like ``/servers/1``.
-            key: Its key in the response, like ``server``.
-            kind: What to decode it into.
-            priority: Of the request.
-
-        Raises:
-            NotFound: There is none.
-            ApiError: Not known.
+        Raises NotFound if there is none, and another ApiError if that is not known.
         """
         answer = await self.request("GET", path, priority=priority)
         return convert(answer.get(key), kind, f"GET {path}")
@@ -114,8 +106,7 @@ class HetznerApi:
     ) -> Listing[T]:
         """Read all objects of a collection, page by page.
 
-        Raises:
-            ApiError: Not all of them could be read. A part of a list is never returned.
+        Raises ApiError if any of them could not be read. A part of a list is never returned.
         """
         operation = f"GET {path}"
         came = ""
@@ -133,15 +124,11 @@ class HetznerApi:
         return convert(answer.get("action"), Action, f"POST {path}")
 
     async def wait(self, *actions: Action, priority: Priority) -> None:
-        """Wait until actions have ended well; see :class:`~ccm.hetzner.api.actions.ActionWaiter`.
+        """Wait until actions have succeeded; see :class:`~ccm.hetzner.api.actions.ActionWaiter`.
 
-        Args:
-            actions: As they were when they began.
-            priority: Of the changes that began them, and so of asking for them: what was allowed to begin
-                must not seem to have failed because its action can't be read.
-
-        Raises:
-            TokenChanged: There is another token meanwhile, maybe of a project that does not know of them.
+        ``priority`` is that of the changes that began the actions: a change that was permitted must not seem
+        to have failed because its action can't be read. Raises TokenChanged if the token has changed since,
+        maybe to one of a project that doesn't have the actions.
         """
         with self.token.hold():
             key = self.token.number, priority
@@ -166,13 +153,13 @@ class HetznerApi:
     ) -> Json:
         """Make a request; repeat it where that is safe.
 
-        A GET is repeated after any failure to answer, and where the token has changed until the answer came.
-        Everything is repeated after 429, which says that nothing was done; the budget then makes it wait
-        until the quota has refilled. A caller that cancels a change waits for the answer, because the
-        change takes effect nevertheless.
+        A GET is repeated after any failure to answer, and if the token changed before the answer came. Every
+        request is repeated after 429, which says that nothing was done; the budget then makes it wait until
+        the quota has refilled. A caller that cancels a change waits for the answer, because the change takes
+        effect nevertheless.
 
         Raises:
-            TokenChanged: The work of the caller holds on to another token than the present one.
+            TokenChanged: The work of the caller holds another token than the current one.
             Unavailable: Whether a change took effect is unknown: look before trying again.
             ApiError: It did not succeed, and a change did not take effect.
         """
@@ -294,7 +281,7 @@ class _Outcome:
 
 
 async def _to_its_end(running: asyncio.Future[_Outcome]) -> _Outcome:
-    """Wait for a change that is on its way, even when cancelled.
+    """Wait for a change that was sent, even when cancelled.
 
     The caller that cancels may release the lease next, and no change of ours may follow that.
     """
@@ -360,11 +347,7 @@ def _number(text: str | None) -> int | None:
 
 
 def convert(value: object, kind: type[T], operation: str) -> T:
-    """Decode a part of an answer to an operation like ``POST /servers``.
-
-    Raises:
-        Unavailable: It can't be decoded.
-    """
+    """Decode a part of the answer to an operation like ``POST /servers``; raises Unavailable if it can't."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

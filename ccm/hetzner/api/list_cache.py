@@ -1,12 +1,10 @@
-"""One shared cache of the cloud.
+"""A cache of one list of the cloud, shared by all controllers; each says how old the list may be.
 
-All controllers look at the same list of servers (load balancers, …) and say how old it may be. A list is read
-by one reader while all others wait for it. What we change ourselves is put into the cache at once, even while
-a list is on its way that was started before the change.
+One reader reads the list while all others wait for it. Our own changes go into the cache at once, even while
+a list is being read that was started before the change. A changed token may be of another project, so it
+clears the cache.
 
-What was seen with another token than the present one is forgotten, for that may have been another project.
-
-A cache proves that something is there. That something is *not* there it only suggests: see
+A cached item proves that the item exists. A missing item does not prove that it doesn't exist: see
 :meth:`ccm.cloud.Instances.get` with an accepted age of 0.
 """
 
@@ -65,12 +63,10 @@ class Contents(Generic[T]):
 
 
 class ListCache(Generic[T]):
-    """A list of one kind of resource that is read again when a reader needs it fresher.
+    """A list of one kind of resource, read again when a reader needs a fresher one.
 
-    Args:
-        fetch: Reads the complete list.
-        token: With which it is read; None = with none that changes.
-        clock: Monotonic seconds.
+    ``fetch`` reads the complete list with ``token`` (None = the token never changes). ``clock``: monotonic
+    seconds.
     """
 
     def __init__(
@@ -119,16 +115,11 @@ class ListCache(Generic[T]):
         return None if seen is None or seen != self._taken_at else self._clock() - seen
 
     async def read(self, accepted_age: float, priority: Priority) -> Contents[T]:
-        """The list, not older than asked for.
+        """The list, at most ``accepted_age`` seconds old; ``priority`` is that of requests for it.
 
-        Args:
-            accepted_age: In seconds.
-            priority: Of the requests, if some are needed.
-
-        Raises:
-            TokenChanged: The work of the caller holds on to another token than the present one, or it changed
-                while the list was read for this caller.
-            ApiError: It could not be read completely. What was known stays.
+        Raises TokenChanged if the work of the caller holds another token than the current one, or the token
+        changed during the read. Raises another ApiError if the list could not be read completely. The former
+        contents stay.
         """
         asked_at = self._clock()
         while self._is_older(accepted_age, asked_at):

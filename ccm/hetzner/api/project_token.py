@@ -1,9 +1,8 @@
 """The API token as it changes while we run, and work that must see one project from beginning to end.
 
-Another token may be another project's, which answers as well and has nothing of ours. Where the token changes
-during a piece of work, one project says that a thing is not there and the other that it is the right one. So
-work that concludes anything from absence holds on to the token that it began with, and ends if there is
-another.
+A new token may be of another project, which has none of our resources. If the token changes during a piece of
+work, one project says that a resource is missing and the other that it is the right project. So work that
+concludes anything from absence holds the token that it began with, and ends when the token changes.
 """
 
 from __future__ import annotations
@@ -18,11 +17,7 @@ _held: ContextVar[tuple[ProjectToken, int] | None] = ContextVar("held_token", de
 
 
 class ProjectToken:
-    """The token.
-
-    Args:
-        read: Gives it as it is now.
-    """
+    """The token; ``read`` returns the current one."""
 
     def __init__(self, read: Callable[[], str]) -> None:
         self.read = read
@@ -30,11 +25,7 @@ class ProjectToken:
         self._last: str | None = None
 
     def look(self) -> str:
-        """The token as it is now.
-
-        Raises:
-            TokenChanged: It is not the one that the work of the caller holds on to.
-        """
+        """The current token; raises TokenChanged if the work of the caller holds another one."""
         token = self.read()
         self.number += self._last not in {None, token}
         self._last = token
@@ -42,11 +33,7 @@ class ProjectToken:
         return token
 
     def check(self) -> None:
-        """Make sure that the token seen last is the one that the work of the caller holds on to, if any.
-
-        Raises:
-            TokenChanged: It is not.
-        """
+        """Raise TokenChanged if the work of the caller holds another token than the one seen last."""
         if not self.is_held:
             raise TokenChanged(
                 "the token changed during the request, and results of two tokens can't be combined"
@@ -60,11 +47,7 @@ class ProjectToken:
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Make a block one piece of work; within another, it is a part of that one.
-
-        Raises:
-            TokenChanged: There is another token by the end of the block.
-        """
+        """Make a block one piece of work; nested, a part of the outer one. Raises TokenChanged at its end."""
         self.look()
         before = _held.set((self, self.number))
         try:

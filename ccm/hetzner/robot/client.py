@@ -104,12 +104,7 @@ class RobotClient:
         return Listing(items, tuple(undecodable))
 
     async def server(self, number: int) -> RobotServer:
-        """One server.
-
-        Raises:
-            RobotNotFound: There is none of this number.
-            CloudError: Not known.
-        """
+        """One server; raises RobotNotFound if this number has none, CloudError if that is not known."""
         return (await self._get(f"/server/{number}", _ServerAnswer)).server
 
     async def is_shut_off(self, number: int) -> bool:

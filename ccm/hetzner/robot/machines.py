@@ -34,13 +34,12 @@ class _Power:
 
 
 class RobotMachines:
-    """Robot's servers as machines. Every method raises ``CloudError`` where the answer isn't known.
+    """Robot's servers as machines. Every method raises ``CloudError`` if the answer isn't known.
 
     Args:
-        cache_timeout: Seconds for which the list of servers is believed.
+        cache_timeout: Seconds for which the list of servers is used.
         forward_internal: Keep internal addresses that the kubelet reported.
-        mass_deletion_breaker: Don't believe that servers are gone while this user has been shown none of the
-            cluster's.
+        mass_deletion_breaker: Believe that servers are gone only after this user saw one of the cluster's.
     """
 
     def __init__(
@@ -67,10 +66,9 @@ class RobotMachines:
     ) -> Instance:
         """Find a server by its number.
 
-        Raises:
-            InstanceNotFound: Robot, asked for this server, says that there is none.
-            AccessDenied: It says so to a user who was shown none of the cluster's servers.
-            CloudError: Not known.
+        Raises InstanceNotFound if Robot, asked for this server, says that there is none, AccessDenied if it
+        says so to a user who has seen none of the cluster's servers, and another CloudError if that is not
+        known.
         """
         server = None
         if accepted_age > 0:
@@ -130,8 +128,8 @@ class RobotMachines:
     async def _is_shut_off(self, number: int, accepted_age: float) -> bool:
         """Whether a server is known to be off.
 
-        An unknown state (some models have no reset, and users may lack the right to it) is as good as
-        on: everything else that is known of the server counts all the same.
+        An unknown state (some models have no reset, and users may lack the permission) counts as on: all else
+        that is known of the server is still valid.
         """
         before = self._power.get(number, _Power())
         now = self._clock()
@@ -170,17 +168,11 @@ _ZONES = {"fsn1": "eu-central", "nbg1": "eu-central", "hel1": "eu-central"}
 def describe_robot(
     server: RobotServer, node: NodeView, options: InstanceOptions, *, forward_internal: bool, shut_down: bool
 ) -> Instance:
-    """Describe a Robot server for a Node.
+    """Describe a Robot server for a Node that has the addresses that the kubelet reported.
 
-    Robot does not know a server's private addresses (vSwitch). The kubelet does, so what it reported stays,
-    unless it would be wrong: of a family that is not reported at all, or the same as the public address.
-
-    Args:
-        server: The server.
-        node: The Node, with the addresses that the kubelet reported.
-        options: What the owner chose.
-        forward_internal: Keep internal addresses of the kubelet.
-        shut_down: Whether it is powered off.
+    Robot does not know a server's private addresses (vSwitch), but the kubelet does. With
+    ``forward_internal`` they stay, unless their family is not reported at all or they are the same as the
+    public address.
     """
     data_center = server.dc.lower()
     location = data_center.split("-")[0]

@@ -1,7 +1,6 @@
-"""Every environment variable of the official Hetzner CCM, and a few of our own.
+"""Every environment variable of the official Hetzner CCM, with its type and default, and a few of our own.
 
-All problems are collected and reported together. What a variable means is said in
-docs/reference; the names, types and defaults are the official ones.
+All problems are collected and reported together. docs/reference has the meaning of each variable.
 """
 
 import re
@@ -57,12 +56,12 @@ class RobotSettings:
 
 @dataclass(frozen=True)
 class LoadBalancerSettings:
-    """``HCLOUD_LOAD_BALANCERS_…``: defaults for what annotations of a Service leave open.
+    """``HCLOUD_LOAD_BALANCERS_…``: defaults for annotations of Services. None and empty texts mean "not set".
 
-    None and empty texts mean "not set". Times in seconds. ``tenants`` is what namespaces may use that is not
-    theirs (``CCM_ADOPT_NAMESPACES`` and others, our own). ``cluster`` (``CCM_CLUSTER_ID``, our own) is what
-    tells this cluster's load balancers from those of others in the same project. ``refuse_source_ranges``
-    (``CCM_REFUSE_SOURCE_RANGES``, our own): make no load balancer that lets in whom a Service keeps out.
+    Times in seconds. Our own: ``tenants`` (``CCM_ADOPT_NAMESPACES`` and others) is what namespaces may use
+    that does not belong to them, ``cluster`` (``CCM_CLUSTER_ID``) distinguishes this cluster's load balancers
+    from others in the project, and ``refuse_source_ranges`` (``CCM_REFUSE_SOURCE_RANGES``) creates no load
+    balancer for a Service with source ranges, which it could not enforce.
     """
 
     enabled: bool
@@ -117,11 +116,7 @@ class Settings:
 
 
 def read(environment: Mapping[str, str]) -> Settings:
-    """Read the environment.
-
-    Raises:
-        ConfigurationError: Something is wrong; names everything that is.
-    """
+    """Read the environment; raises ConfigurationError, which names everything that is wrong."""
     variables = Variables(environment)
     token = variables["HCLOUD_TOKEN"]
     settings = Settings(

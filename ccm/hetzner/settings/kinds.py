@@ -1,7 +1,6 @@
 """Kinds of environment variables: how their texts are read.
 
-What a kind can't read is a problem that ends the start. :class:`LeftOut` is what the official CCM starts with
-all the same: a warning.
+A text that a kind can't read stops the start. :class:`LeftOut` is a warning, as the official CCM starts then.
 """
 
 import re
@@ -32,11 +31,7 @@ class Kind:
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds of a duration in Go's notation (``1m30s``), or of a whole number of seconds.
-
-    Raises:
-        ValueError: This is neither.
-    """
+    """Seconds of a duration in Go's notation (``1m30s``) or of a whole number; raises ValueError."""
     try:
         return float(text) if _WHOLE_NUMBER.fullmatch(text) else parse_duration(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Which namespaces may use what is not theirs.
+"""Which namespaces may use resources of others.
 
-A user who may write a Service isn't always the cluster's operator. So a Service gets what was made for
+A user who may write a Service isn't always the cluster's operator. So a Service may use what was made for
 Services of its namespace, and what has the namespace in its label ``ccm-from-scratch/namespace``; anything
-else only where the operator allows it.
+else only if the operator allows it.
 """
 
 from collections.abc import Mapping
@@ -45,11 +45,10 @@ class Tenants:
         return namespace == other or (among(self.share, namespace) and among(self.share, other))
 
     def may_use(self, namespace: str, uid: str, cluster: str, labels: Mapping[str, str]) -> bool:
-        """Whether a Service may use a certificate.
+        """Whether a Service with ``namespace`` and ``uid`` may use a certificate with ``labels``.
 
-        One without any owner's label is for all, as with the official CCM, unless the
-        operator says otherwise.
-        ``namespace`` and ``uid`` are the Service's, ``labels`` the certificate's; ``cluster`` may be empty.
+        One without an owner's label is for all, as with the official CCM, unless the operator says otherwise.
+        ``cluster`` may be empty.
         """
         owner, owning = labels.get(NAMESPACE, ""), labels.get(CLUSTER, "")
         elsewhere = bool(owning) and owning != cluster
@@ -61,10 +60,7 @@ class Tenants:
         return mine or among(self.certificates, namespace)
 
     def may_use_ip(self, namespace: str, cluster: str, labels: Mapping[str, str]) -> bool:
-        """Whether Services of a namespace may use a Primary IP.
-
-        ``labels`` are the Primary IP's; ``cluster`` may be empty.
-        """
+        """Whether Services of a namespace may use a Primary IP with ``labels``; ``cluster`` may be empty."""
         if labels.get(CLUSTER, cluster) != cluster:
             return False
         owner = labels.get(NAMESPACE, "")

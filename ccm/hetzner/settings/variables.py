@@ -23,10 +23,7 @@ class Variables:
         self.warnings: list[str] = []
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a variable as its kind reads it; its default if it is not set, or wrong.
-
-        A secret is a :class:`Secret`, or None if neither it nor its file is set.
-        """
+        """A variable's value; the default if not set or wrong. A secret that is not set is None."""
         variable = self._table[name]
         if variable.kind is SECRET:
             return self._secret(name)
@@ -68,16 +65,12 @@ def _parse(variable: Variable, text: str) -> Any:
 
 
 class Secret:
-    """One secret.
+    """One secret: ``value``, read again when the file at ``path`` changes; None = it never changes.
 
-    Kubernetes renews a mounted Secret by swapping a link, which changes the modification time or the inode;
-    asking for both costs a microsecond, so it is done at every use. A file that vanishes for a moment, or is
-    empty, leaves the old value in place. A program that writes the file empties it first, maybe
-    within one tick of the clock of modification times, so the size counts too.
-
-    Args:
-        value: The secret, or what was read from the file at the start.
-        path: The file that it comes from; None = it never changes.
+    Kubernetes renews a mounted Secret by swapping a link, which changes the modification time or the inode.
+    Reading both costs a microsecond, so each use does it. A file that is missing for a moment, or is empty,
+    leaves the old value in place. A program that writes the file empties it first, maybe within one tick of
+    the clock of modification times, so the size counts too.
     """
 
     def __init__(self, value: str, path: Path | None = None) -> None:
