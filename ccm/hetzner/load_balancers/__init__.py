@@ -1,14 +1,14 @@
 """Hetzner Cloud load balancers as the ``load_balancers`` capability of a cloud.
 
-A Service goes through five rooms, each with one result, which is what the next one gets:
+A Service goes through five stages. Each passes its result to the next:
 
-- ``spec``: what its annotations and the environment ask for, and all complaints about them; pure
+- ``spec``: what its annotations and the environment ask for, with all problems; pure
 - ``observed``: its load balancer and whose it is, types, servers, certificates; reads the shared ``cache``
-- ``desired``: what should be, with what its owner should know; pure
-- ``plan``: the steps from what there is to what should be, in order, with what each needs; pure
-- ``apply``: does them
+- ``desired``: the desired state, with notices for its owner; pure
+- ``plan``: the steps from the observed to the desired state, in order, with what each needs; pure
+- ``apply``: applies the steps
 
-``balancers`` is the way through. ``plan`` of the command line ends before the last of these rooms.
+``balancers`` runs all stages. ``plan`` of the command line ends before ``apply``.
 """
 
 from ccm.hetzner.load_balancers.balancers import HetznerLoadBalancers

@@ -140,10 +140,8 @@ class HetznerLoadBalancers:
         return ApplyState(self._cache, RetryBudget(self.inventory.sleep), observed)
 
     def _result(self, spec: LoadBalancerSpec, desired: DesiredState, state: ApplyState) -> LoadBalancerResult:
-        """Report what came of the work for a Service, and count it.
-
-        Raises:
-            CloudError: Some of it was not done.
+        """Report and count the result of the work for a Service; raises CloudError if some of it was not
+        done.
         """
         errors, notices = [*desired.errors, *state.errors], [*desired.notices, *state.notices]
         service, balancer, steps = spec.service, state.observed.balancer, tuple(state.steps)
@@ -176,12 +174,10 @@ class HetznerLoadBalancers:
 def _incomplete(
     errors: list[CloudError], notices: Iterable[Notice], ingress: tuple[Ingress, ...] = ()
 ) -> CloudError:
-    """One error for several, at least one, with all that the owner should know.
+    """One error for several, at least one, with all notices for the owner.
 
-    Args:
-        errors: What is wrong. They may be other Services', too: a list that failed did so for all who waited.
-        notices: What else the owner should know.
-        ingress: How clients reach what there is.
+    ``errors`` may be shared with other Services: a list that could not be read failed for all that waited for
+    it. ``ingress`` is how clients reach what exists.
     """
     others = tuple(notices)
     if len(errors) == 1 and not others and not ingress:

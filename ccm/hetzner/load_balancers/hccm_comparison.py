@@ -63,15 +63,11 @@ def compare_with_hccm(
     network: bool,
     balancer: LoadBalancer | None = None,
 ) -> tuple[str, ...]:
-    """Say what the official CCM can't read, or would act on otherwise than ours.
+    """Say what the official CCM can't read, or would do differently.
 
-    What our own reader refuses is not named again.
-
-    Args:
-        service: The Service.
-        defaults: What the environment says; the official CCM has the same variables.
-        network: Whether there is a private network.
-        balancer: The Service's load balancer; None = it has none, or it wasn't read.
+    Values that our own reader refuses are not repeated. ``defaults`` come from the environment; the official
+    CCM has the same variables. ``network``: whether there is a private network. ``balancer``: None = the
+    Service has none, or it wasn't read.
     """
     spec = read(service, defaults, network=network)
     known = {

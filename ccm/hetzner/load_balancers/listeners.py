@@ -26,14 +26,10 @@ def fields_of(listener: LoadBalancerService) -> dict[str, object]:
 
 
 def asks_kube_proxy(listener: LoadBalancerService, asked: int | None) -> bool:
-    """Whether its health check is the one that we make for ``externalTrafficPolicy: Local``.
+    """Whether its health check is the one that we create for ``externalTrafficPolicy: Local``.
 
-    The port distinguishes it from another check that asks the same of the Pods: no other one than the node
-    port is ever checked unless that is asked for.
-
-    Args:
-        listener: As the API has it.
-        asked: The port that is asked for; None = none is.
+    The port distinguishes it from another check that asks the same of the Pods: without an annotation
+    (``asked``, None = none), only the node port is checked.
     """
     check = comparable(listener).health_check
     return check.http == KUBE_PROXY and check.port not in (listener.destination_port, asked)

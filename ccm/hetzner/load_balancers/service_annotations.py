@@ -57,10 +57,7 @@ def sort(annotations: Mapping[str, str]) -> Annotations:
 
 
 def annotations_to_keep(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    """Those that are read; of too many only that they were too many, and how many.
-
-    Given its own answer, it returns the same.
-    """
+    """The annotations that are read, or only their total length if that is too large. Idempotent."""
     kept = _below_prefix(annotations)
     length = _length_of(kept)
     if length > MAX_ANNOTATIONS_LENGTH:

@@ -23,9 +23,7 @@ class ServiceLocks:
         """Hold a Service's own lock, and those of the share that it is on and of the one that it asks for.
 
         The locks of shares are taken after the Service's own, in alphabetical order, so there is no deadlock.
-
-        Raises:
-            CloudError: The list of load balancers could not be read.
+        Raises CloudError if the list of load balancers could not be read.
         """
         async with self._lock(service.uid), AsyncExitStack() as held:
             balancers = self._inventory.balancers

@@ -81,16 +81,12 @@ class Candidates:
 def candidates(
     nodes: Iterable[NodeView], scheme: str, *, private: bool, robots: Mapping[int, str] | None = NO_ROBOTS
 ) -> Candidates:
-    """Find out which target each Node would be; nothing is looked up.
+    """Find the target that each Node would be, without lookups.
 
-    A dedicated server without an internal address is reached by its public one, as the official CCM does it.
-
-    Args:
-        nodes: The Nodes that the Service's owner wants.
-        scheme: What provider IDs of Cloud servers start with.
-        private: Use private addresses.
-        robots: Public IPv4 addresses of dedicated servers by number, as far as Robot was asked; None = there
-            are none to be in this cluster.
+    A Robot server without an internal address is reached by its public one, as with the official CCM.
+    ``scheme`` is the prefix of provider IDs of Cloud servers, ``private``: use private addresses. ``robots``
+    are public IPv4 addresses of Robot servers by number, as far as Robot was asked; None = the cluster has no
+    Robot servers.
     """
     found: dict[str, Target] = {}
     public: list[str] = []

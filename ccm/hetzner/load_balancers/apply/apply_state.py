@@ -1,7 +1,7 @@
-"""What came of the steps of a plan, and how long the work for one Service waits for others.
+"""The results of a plan's steps, and how long the work for one Service waits for others.
 
 A load balancer that another client has locked, or whose changes hang, must not block other Services: there
-may be only one worker. What is not done is tried again later, with increasing delay.
+may be only one worker. A step that was not done is retried later, with increasing delay.
 """
 
 from __future__ import annotations
@@ -37,12 +37,9 @@ class ApplyState:
         self.retry_budget.note(error)
 
     async def delete(self, path: str) -> bool:
-        """Delete something, and wait until it is gone; False = it was gone already.
+        """Delete an object, and wait until it is gone; False = it was gone already.
 
-        The API answers with nothing, or with an action.
-
-        Raises:
-            ApiError: It is still there.
+        The API answers with nothing, or with an action. Raises ApiError if the object still exists.
         """
         api, priority = self.cache.inventory.api, Priority.LOAD_BALANCERS
         try:
@@ -83,9 +80,7 @@ class RetryBudget:
     async def send(self, request: Callable[[], Awaitable[T]]) -> T:
         """Send a change; while something else works on the resource, wait and try again.
 
-        Raises:
-            Locked: It took too long.
-            ApiError: The change failed.
+        Raises Locked if that takes too long, and another ApiError if the change failed.
         """
         for pause in PAUSES:
             try:

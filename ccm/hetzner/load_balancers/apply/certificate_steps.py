@@ -1,8 +1,8 @@
-"""Has managed certificates issued, and deletes them.
+"""Requests managed certificates, and deletes them.
 
-Only those that carry a label of ours are ever deleted, none of the official CCM's, which labels its own with
-the UID too; and none that anything else uses. Whether the API would refuse that is not documented, so it is
-not relied on.
+Only certificates with a label of ours that nothing else uses are ever deleted, none of the official CCM's,
+which labels its own with the UID too. Whether the API refuses to delete a used one is not documented, so we
+check.
 """
 
 import hashlib
@@ -23,11 +23,9 @@ _NONE = frozenset[int]()
 
 
 async def request_certificate(step: RequestCertificate, state: ApplyState) -> None:
-    """Have a managed certificate issued.
+    """Request a managed certificate.
 
-    Raises:
-        Unavailable: It may be requested all the same.
-        ApiError: It was not.
+    Raises Unavailable if it may be requested nevertheless, and another ApiError if it was not.
     """
     state.again, number = True, None
     try:
@@ -71,11 +69,7 @@ async def _request(asked: CertificateSpec, service: ServiceView, cache: SharedCa
 
 
 async def retry_certificate(step: RetryCertificate, state: ApplyState) -> None:
-    """Have a failed certificate issued again.
-
-    Raises:
-        CloudError: It is not.
-    """
+    """Request a failed certificate again; raises CloudError if that fails."""
     number, inventory, certificates = step.certificate.id, state.cache.inventory, state.cache.certificates
     certificates.retried(number)
     path = f"/certificates/{number}/actions/retry"
@@ -85,11 +79,7 @@ async def retry_certificate(step: RetryCertificate, state: ApplyState) -> None:
 
 
 async def delete_certificates(step: DeleteCertificates, state: ApplyState) -> None:
-    """Delete the managed certificates of ours of the Service that nothing uses.
-
-    Raises:
-        CloudError: Not known what there is.
-    """
+    """Delete the Service's unused managed certificates; raises CloudError if they are not known."""
     cache, balancer = state.cache, state.observed.balancer
     # Of those that were just changed or left we know better than the API's list what they serve with.
     there = cache.inventory.balancers.contents.by_id

@@ -52,10 +52,9 @@ async def _post(api: HetznerApi, body: Json) -> Created:
 
 
 def issued(step: Create, state: ApplyState) -> Mapping[int, int] | None:
-    """The certificates that were yet to be requested when the step was planned.
+    """IDs, by placeholder number, of the certificates that were not requested yet when the step was planned.
 
-    Returns:
-        Their ids by placeholder number; None if one could not be requested.
+    None if one could not be requested.
     """
     requested = state.observed.certificates.requested
     ids = {number: requested.get(asked) for number, asked in step.desired.requests.items()}
@@ -64,12 +63,7 @@ def issued(step: Create, state: ApplyState) -> Mapping[int, int] | None:
 
 
 def with_certificates(body: Json, ids: Mapping[int, int]) -> Json:
-    """A request with the ids of certificates in the place of the numbers that stood for them.
-
-    Args:
-        body: The request; it is not changed.
-        ids: By placeholder number; another number is an id already.
-    """
+    """``body`` (unchanged itself) with ``ids`` for placeholder numbers; other numbers are IDs already."""
 
     def filled(service: Json) -> Json:
         http: Json = service.get("http", {})
@@ -82,11 +76,9 @@ def with_certificates(body: Json, ids: Mapping[int, int]) -> Json:
 
 
 async def create(step: Create, state: ApplyState) -> None:
-    """Make a load balancer and wait until it is ready. The certificates that it needs are there.
+    """Create a load balancer, whose certificates exist, and wait until it is ready.
 
-    Raises:
-        Unavailable: It may have been made all the same.
-        ApiError: It was not made.
+    Raises Unavailable if it may have been created nevertheless, and another ApiError if it was not.
     """
     state.again = True
     ids = issued(step, state) or {}

@@ -1,7 +1,7 @@
 """Applies the steps of a plan, one after the other.
 
-If a step fails, only the steps that need it are skipped. A change is never sent twice without a look
-at its result first: only "locked" means that nothing was done.
+If a step fails, only the steps that need it are skipped. A change is never sent twice without a look at its
+result first: only "locked" means that nothing was done.
 """
 
 from collections import deque
@@ -56,11 +56,7 @@ class Applied:
 
 
 async def change(steps: Sequence[Change], state: ApplyState) -> None:
-    """Change the Service's load balancer.
-
-    Raises:
-        CloudError: It can't be looked at afterwards.
-    """
+    """Change the Service's load balancer; raises CloudError if it can't be read afterwards."""
     balancer = state.observed.balancer
     if state.again or balancer is None or not steps:
         return
@@ -140,11 +136,7 @@ async def _delete(balancer: LoadBalancer, state: ApplyState) -> bool:
 
 
 async def leave(step: Release, state: ApplyState) -> None:
-    """Delete the load balancer, or leave it to others.
-
-    Raises:
-        CloudError: It is not deleted.
-    """
+    """Delete the load balancer, or leave it to others; raises CloudError if it is not deleted."""
     # Since it was planned, others may have come, to whom the load balancer is left then.
     balancer = state.cache.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
     ownership = ownership_of(state.observed.service, balancer)
@@ -164,11 +156,9 @@ async def leave(step: Release, state: ApplyState) -> None:
 async def apply_plan(steps: Sequence[Step], state: ApplyState) -> None:
     """Run the steps of a plan, one after the other.
 
-    A step that fails keeps no other back but those that need it, and those that come last, until the retry
-    budget is exhausted. Once the API has decided about something, changes wait for the next plan.
-
-    Raises:
-        CloudError: The load balancer could not be made, or can't be looked at.
+    A step that fails stops only the steps that need it, and those that come last, until the retry budget is
+    exhausted. After the API made a choice, changes wait for the next plan. Raises CloudError if the load
+    balancer could not be created, or can't be read.
     """
     state.again = False
     changes = [one for one in steps if isinstance(one, Change)]

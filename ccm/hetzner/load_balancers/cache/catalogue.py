@@ -1,6 +1,5 @@
-"""What a load balancer can be and have: types, locations, private addresses and Primary IPs.
-
-Every look raises ``CloudError`` where the answer isn't known.
+"""Load balancer types, locations, private addresses and Primary IPs; raises ``CloudError`` if they are not
+known.
 """
 
 from collections.abc import Collection, Mapping

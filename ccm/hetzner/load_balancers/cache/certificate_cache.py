@@ -42,11 +42,9 @@ class ObservedCertificates:
 
 
 class CertificateCache:
-    """One list of the project's certificates for all Services, and what was tried with them lately.
+    """One list of the project's certificates for all Services, and recent attempts to change them.
 
-    Args:
-        cluster: The cluster's id; may be empty.
-        clock: Monotonic seconds.
+    ``cluster`` is this cluster's ID and may be empty. ``clock``: monotonic seconds.
     """
 
     def __init__(self, api: HetznerApi, cluster: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -64,11 +62,9 @@ class CertificateCache:
         self._invalid = True
 
     async def look_up(self, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> ObservedCertificates:
-        """Have those known that a Service may use, or has used.
+        """The certificates that a Service may use, or has used on ``balancer``.
 
-        Args:
-            spec: What the Service asks for; nothing is read for one whose annotations are wrong.
-            balancer: Its load balancer, or None.
+        Nothing is read for a Service whose annotations are wrong.
         """
         asked = [port.certificates for port in spec.ports.values() if port.protocol == "https"]
         named = {reference for asked_for in asked for reference in asked_for.uploaded}
@@ -107,12 +103,11 @@ class CertificateCache:
         )
 
     async def list_of(self, service: ServiceView) -> list[Certificate]:
-        """What we requested for a Service, read again: its users must be current when it is deleted.
+        """The certificates requested for a Service, read again: their users must be current when they are
+        deleted.
 
-        That one is gone which was there before is not believed of the list alone.
-
-        Raises:
-            CloudError: Not known.
+        A certificate that is missing in the list alone is not believed to be gone. Raises CloudError if not
+        known.
         """
         listed = await self._api.list(
             "/certificates",

@@ -36,10 +36,9 @@ class Inventory:
         self.annotated: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     async def all(self, service: ServiceView, age: float = LIST_AGE) -> list[LoadBalancer]:
-        """All load balancers, the list at most ``age`` seconds old; a fresh one if we had trouble with it.
+        """All load balancers, at most ``age`` seconds old; a fresh list if the Service's last sync failed.
 
-        Raises:
-            Unavailable: One of them can't be understood; it may be the one that we look for.
+        Raises Unavailable if one of them can't be decoded: it may be the one that we look for.
         """
         age = 0.0 if service.uid in self.invalid else age
         contents = await self.balancers.read(age, Priority.LOAD_BALANCERS)
@@ -57,11 +56,7 @@ class Inventory:
         return self._seen.keys()
 
     async def look(self, number: int) -> LoadBalancer:
-        """Read one load balancer.
-
-        Raises:
-            NotFound: There is none with this id.
-        """
+        """Read one load balancer; raises NotFound if there is none with this ID."""
         try:
             balancer = await self.api.get(
                 f"{PATH}/{number}", "load_balancer", LoadBalancer, priority=Priority.LOAD_BALANCERS
@@ -119,14 +114,11 @@ class Inventory:
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
 
     async def to_release(self, service: ServiceView) -> tuple[list[LoadBalancer], list[Notice]]:
-        """What a Service that goes leaves, as it is now.
+        """The load balancers on which a deleted Service has anything, as they are now, and notices for its
+        owner.
 
-        Returns:
-            The load balancers on which it has anything, and what its owner should know.
-
-        Raises:
-            AccessDenied: There is none, but nothing of ours is there, so that proves nothing.
-            CloudError: Not known.
+        Raises AccessDenied if there is none, but nothing of ours exists, so that this proves nothing. Raises
+        another CloudError if the load balancers are not known.
         """
         listed = used_by(service, await self.all(service))
         listed = listed or used_by(service, await self.all(service, age=JUST_NOW))

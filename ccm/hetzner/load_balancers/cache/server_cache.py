@@ -15,14 +15,12 @@ MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is take
 
 
 class ServerCache:
-    """Finds the servers that traffic goes to, by the Nodes that a controller names.
-
-    Every method raises ``CloudError`` where they are not known.
+    """Finds the servers of a controller's Nodes. Every method raises ``CloudError`` if they are not known.
 
     Args:
-        scheme: What provider IDs of Cloud servers start with.
-        robots: Looks up public IPv4 addresses of dedicated servers by number; None = there are none to be.
-        name_check: Whether a server is for the Node alone that :func:`~ccm.hetzner.servers.node_of` says.
+        scheme: The prefix of provider IDs of Cloud servers.
+        robots: Looks up public IPv4 addresses of Robot servers by number; None = the cluster has none.
+        name_check: A server belongs only to the Node that :func:`~ccm.hetzner.servers.node_of` names.
     """
 
     def __init__(
@@ -79,7 +77,7 @@ class ServerCache:
         return {number: known[number] for number in ids if number in known}
 
     def unconfirmed(self, found: Candidates) -> frozenset[str]:
-        """Nodes of which nothing but their own word says that the target is theirs, by what was looked up.
+        """Names of Nodes whose target the servers that were looked up don't confirm as theirs.
 
         A kubelet writes its Node's provider ID and addresses, and a Robot server's addresses are taken from
         there: so the server must be for this Node, and an address must not be a Cloud server's.
@@ -110,14 +108,9 @@ class ServerCache:
         return min(zones, key=lambda zone: (-zones[zone], zone), default="")
 
     def remember(self, balancer: LoadBalancer, ours: Iterable[Identity]) -> set[Identity]:
-        """Know targets for ours for as long as they are there, also when their Nodes have left.
+        """Remember targets as ours while they exist, even after their Nodes have left; returns all of ours.
 
-        Args:
-            balancer: It now.
-            ours: Identities of targets that this cluster's Nodes are, or that we added.
-
-        Returns:
-            All that are known for ours.
+        ``ours`` are identities of targets that this cluster's Nodes are, or that we added.
         """
         present = {target.identity for target in targets_of(balancer)}
         known = self._ours.get(balancer.id, set()).union(ours) & present

@@ -139,11 +139,10 @@ def _cut(check: HealthCheckSpec | None, now: HealthCheck) -> frozenset[str]:
 def wanted_labels(
     spec: LoadBalancerSpec, observed: ObservedState, ports: Iterable[int], annotated: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """All labels that the load balancer should have.
+    """All labels that the load balancer should have; ``annotated`` are those that record what is annotated.
 
-    Labels of other people stay. Ours are only completed when there is another reason to write, so that taking
-    over from the official CCM changes nothing.
-    ``annotated`` are the labels that remember what is annotated.
+    Labels of others stay. Ours are only completed when there is another reason to write, so that migrating
+    from the official CCM changes nothing.
     """
     service = spec.service
     present = dict(observed.balancer.labels) if observed.balancer else {}

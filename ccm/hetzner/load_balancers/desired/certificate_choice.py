@@ -30,9 +30,9 @@ class CertificateChoice:
 
 
 def choose_certificates(spec: LoadBalancerSpec, observed: ObservedState) -> CertificateChoice:
-    """Find the certificates of every https port among those that there are, or have managed ones requested.
+    """Find the certificates of every https port, or request managed ones.
 
-    Once one was requested in vain, no more are: the others would take its place, and fare no better.
+    After one failed request, no more are sent: they would take its place, and fail too.
     """
     by_port: dict[int, tuple[int, ...]] = {}
     managed: dict[int, Certificate] = {}

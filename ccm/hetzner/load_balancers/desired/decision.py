@@ -44,14 +44,12 @@ class InvalidAnnotations(Rejected):
 
 
 def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:
-    """Decide what a Service's load balancer should be.
-
-    What can't be understood or found now stays as it is, and the rest is done.
+    """Decide what a Service's load balancer should be. What can't be parsed or found stays as it is.
 
     Raises:
-        InvalidAnnotations: There is no load balancer, and none is made for wrong annotations.
-        AccessDenied: None is made in a project that has none of the servers.
-        Rejected: Nothing says where to make one, or it would have no address.
+        InvalidAnnotations: There is no load balancer, and none is created for wrong annotations.
+        AccessDenied: None is created in a project that has none of the servers.
+        Rejected: No location is known for a new one, or it would have no address.
     """
     actual = observed.balancer
     if actual is None and spec.is_unservable and not (observed.others and spec.problems):
@@ -123,12 +121,10 @@ def compose(
     observed: ObservedState,
     parts: tuple[TypeChoice, PlacementChoice, CertificateChoice, ListenerChoice],
 ) -> DesiredState:
-    """Put together what is chosen and what follows from it: settings, labels, health checks.
+    """Combine the choices and what follows from them (settings, labels, health checks) if there are no
+    problems.
 
-    There are no problems.
-
-    Raises:
-        Rejected: Nothing says where to make a load balancer.
+    Raises Rejected if no location is known for a new load balancer.
     """
     kind, place, certificates, chosen = parts
     if observed.balancer is None and place.site == Placement():

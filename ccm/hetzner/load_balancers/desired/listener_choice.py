@@ -61,14 +61,10 @@ def choose_listeners(
     certificates: Mapping[int, tuple[int, ...]],
     taken: Mapping[int, str],
 ) -> ListenerChoice:
-    """Choose the listeners for which there is room.
+    """Choose the listeners for which the type (``limits``) has room.
 
-    Args:
-        spec: What the Service asks for.
-        observed: What there is.
-        limits: The type, which says how many listeners it takes.
-        certificates: By port, IDs of the certificates; an https port without any is left out.
-        taken: Ports that belong to others, and who they are.
+    ``certificates`` are IDs by port; an https port without any is left out. ``taken`` are ports of others,
+    and their owners.
     """
     asked = what_is_asked(spec, observed)
     kept = {port: one.certificates.kept for port, one in asked.items() if one.certificates.kept}

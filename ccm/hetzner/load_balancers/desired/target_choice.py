@@ -35,10 +35,9 @@ _WHY = {
 
 
 def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: LoadBalancerType) -> DesiredState:
-    """Choose the targets that are possible; nothing but them is said yet.
+    """Choose the possible targets; the result has nothing else yet.
 
-    Raises:
-        AccessDenied: A load balancer is to be made in a project that has none of the servers.
+    Raises AccessDenied if a load balancer is to be created in a project that has none of the servers.
     """
     numbers = {target.server for target in observed.candidates.by_node.values() if target.server}
     if observed.balancer is None and numbers and numbers.isdisjoint(observed.servers):
@@ -106,18 +105,12 @@ def settle(
     limit: int,
     public: bool = True,
 ) -> tuple[tuple[Target, ...], list[Notice]]:
-    """Choose the targets that are possible.
+    """Choose the possible targets, at most ``limit``.
 
-    Present targets stay, so that nothing moves at the limit of the type; the rest is chosen by name, so that
-    the choice is the same each time.
-
-    Args:
-        wanted: What the Nodes would be.
-        present: The load balancer's targets now.
-        server: Looks a server up by id; None = there is none.
-        network: The private network, or None.
-        limit: How many targets the type takes.
-        public: Whether the load balancer has a public interface, without which it reaches no public address.
+    Current targets stay, so that nothing moves at the limit of the type. The rest is chosen by name, so that
+    the choice is the same each time. ``server`` looks a server up by ID; None = it does not exist.
+    ``network`` is the private network, if any. Without a ``public`` interface, the load balancer reaches no
+    public address.
     """
     left_out = {reason: list(names) for reason, names in wanted.left_out.items()}
     possible: list[tuple[bool, str, Target]] = []

@@ -1,6 +1,6 @@
-"""What there is: the Service's load balancer and whose it is, types, servers, certificates.
+"""The observed state: the Service's load balancer and whose it is, types, servers, certificates.
 
-``observe`` finds it out for a Service that stays, ``observe_for_release`` for one that goes.
+``observe`` reads it for a Service, ``observe_for_release`` for one that is being deleted.
 """
 
 from ccm.hetzner.load_balancers.observed.observed_state import ObservedState

@@ -19,14 +19,11 @@ from ccm.hetzner.load_balancers.targets import targets_of
 
 
 async def observe(spec: LoadBalancerSpec, nodes: Sequence[NodeView], cache: SharedCache) -> ObservedState:
-    """Find out what there is for a Service. Nothing is changed in the cloud.
+    """Read the state for a Service; changes nothing in the cloud.
 
-    What is not needed is not asked for: a Service that is refused for its annotations, or that has no port
-    for a load balancer, gets none if it has none, and nothing else is read.
-
-    Raises:
-        NotOurLoadBalancer: It can't have a load balancer because of another that is not ours.
-        CloudError: Not known.
+    Only what is needed is read: a Service that is refused for its annotations, or has no port for a load
+    balancer, gets none if it has none, and nothing else is read. Raises NotOurLoadBalancer if a load balancer
+    that is not ours prevents one, and another CloudError if the state is not known.
     """
     service, inventory = spec.service, cache.inventory
     observed = await _located(spec, cache)
@@ -94,11 +91,10 @@ async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
 
 
 async def observe_for_release(service: ServiceView, cache: SharedCache) -> ObservedState:
-    """Find out what a Service that goes leaves, as it is now. Nothing is changed.
+    """Read what a deleted Service leaves; changes nothing.
 
-    Raises:
-        AccessDenied: There is nothing, but nothing of ours is there, so that proves nothing.
-        CloudError: Not known.
+    Raises AccessDenied if that is nothing, but nothing of ours exists, so that this proves nothing. Raises
+    another CloudError if the state is not known.
     """
     found, notices = await cache.inventory.to_release(service)
     others, notices_of_others = split_by_cluster(found, cache.cluster)

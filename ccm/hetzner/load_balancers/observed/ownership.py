@@ -41,16 +41,11 @@ def locate(
     scope: ClusterScope,
     former: Former = NOTHING,
 ) -> ObservedState:
-    """Find a Service's load balancer, and what else it is on.
+    """Find a Service's load balancer, and the others on which it has something.
 
-    Args:
-        spec: What the Service asks for.
-        everyone: All of the project, and what their labels say for the Service.
-        scope: This cluster.
-        former: What was annotated before and isn't any more.
-
-    Raises:
-        NotOurLoadBalancer: It can't have one because of another that is not ours.
+    ``everyone`` are all load balancers of the project with what their labels say for the Service; ``former``
+    is what was annotated before and no longer is. Raises NotOurLoadBalancer if one that is not ours prevents
+    it.
     """
     service = spec.service
     used = [one for one, ownership in everyone if ownership.is_user]

@@ -49,13 +49,10 @@ _EARLY = frozenset({"change_type", "change_algorithm", "enable_public_interface"
 
 
 def plan(desired: DesiredState, observed: ObservedState) -> Sequence[Step]:
-    """Plan how a Service's load balancer becomes what it should be.
+    """The steps, in order, that make a Service's load balancer what it should be; none if nothing differs.
 
-    Certificates come first, for listeners need their ids; only once the load balancer is what it should be,
-    certificates that it served with before are deleted, and the Service leaves where it was before.
-
-    Returns:
-        The steps, in order; none if there is no difference.
+    Certificates come first, because listeners need their IDs. After all changes of the load balancer,
+    certificates that it used before are deleted, and the Service leaves its former load balancers.
     """
     stays = desired.managed | observed.certificates.spared
     unused = _unused(desired, observed, stays)
@@ -126,12 +123,11 @@ class Released:
 def release(
     service: ServiceView, balancer: LoadBalancer, ownership: Ownership, cluster: str
 ) -> Released | None:
-    """Decide what becomes of a load balancer that a Service leaves; None = it has nothing there any more.
+    """Decide what happens to a load balancer that a Service leaves; None = it has nothing there any more.
 
-    One that is not deleted only because it is protected keeps its addresses, and neither listeners nor
-    targets: its node ports are free for others, who did not ask to be on the Internet. Its labels say whose
-    it was, so that it counts as an orphan.
-    ``ownership`` is what its labels say for the Service; ``cluster`` may be empty.
+    One that is not deleted only because it is protected keeps its addresses, but neither listeners nor
+    targets: other Services, which did not ask to be on the Internet, may get its node ports. Its labels still
+    name its owner, so that it counts as an orphan. ``ownership`` is from its labels, for the Service.
     """
     if not ownership.is_user:
         return None

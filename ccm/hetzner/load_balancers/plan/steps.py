@@ -120,9 +120,9 @@ class DeleteCertificates(Step):
 
 @dataclass(frozen=True)
 class Release(Step):
-    """The Service leaves a load balancer: it is deleted, or stays and is not the Service's any more.
+    """The Service leaves a load balancer, which is deleted or stays for others.
 
-    Which of both is decided when the step is applied, by what is there then: others may have come meanwhile.
+    Which of both is decided when the step is applied, from the state then: others may have come meanwhile.
     """
 
     last = True
@@ -133,12 +133,7 @@ class Release(Step):
 
 
 def create(desired: DesiredState, parts: Sequence[Change]) -> Create:
-    """The step that makes a load balancer.
-
-    Args:
-        desired: What it should be.
-        parts: What would make it of :data:`NOTHING`.
-    """
+    """The step that creates a load balancer as ``desired``; ``parts`` would make it from :data:`NOTHING`."""
     body = creation_body(desired, parts)
     bodies = [body]
     if desired.targets:

@@ -39,14 +39,10 @@ _KEYS = {name: key.name for name, key in _FIELDS.items() if name not in _CHECK_K
 
 
 class Values:
-    """The values that count for the Service, or for one of its ports, by key.
+    """The effective values for the Service, or for its port ``port``, by key.
 
-    That is the annotation's; without one the environment's; without that the table's default.
-
-    Args:
-        annotations: All of them.
-        defaults: What the environment says.
-        port: Those of this port win; None = only those for the Service count.
+    The value is that of the annotation, or of the environment (``defaults``), or the table's default. For a
+    port, its own annotations take precedence; None = only those for the Service count.
     """
 
     def __init__(
@@ -249,9 +245,8 @@ class LoadBalancerSpec:
         return bool(ports) and not (served and self.service.has_ipv4)
 
     def why_no_address(self, *, network: bool) -> str:
-        """Why the status of a Service with a new load balancer would have no address; empty = it has one.
-
-        ``network``: whether there is a private network.
+        """Why the status with a new load balancer would have no address (empty = it has one); ``network``: a
+        private network exists.
         """
         if self.hostname or self.public is not False or (network and self.private_ingress):
             return ""

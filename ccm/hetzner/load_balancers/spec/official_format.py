@@ -38,14 +38,9 @@ _GO_NETWORK = re.compile(r"[0-9.]+/[0-9]+")
 
 
 def official_spelling(reading: OfficialFormat, text: str) -> str:
-    """The spelling of a value that both read as ours reads the given one.
+    """A spelling that both CCMs read as ours reads ``text``; empty if the annotation should be left out.
 
-    Args:
-        reading: How the official one reads it; it does read it.
-        text: A value that our reader accepts.
-
-    Returns:
-        The text itself if it is such a spelling; empty if the annotation should be left out.
+    That is ``text`` itself if possible. ``reading`` is how the official CCM reads the annotation.
     """
     if not text.strip():
         return ""

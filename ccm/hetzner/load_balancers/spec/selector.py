@@ -64,11 +64,7 @@ class Selector:
 
 
 def parse(text: str) -> Selector:
-    """Read a selector.
-
-    Raises:
-        ValueError: It isn't a selector; the text says where.
-    """
+    """Read a selector; raises ValueError, which says where, if it isn't one."""
     tokens = _Tokens(text)
     found: dict[Requirement, None] = {}
     if tokens.next == _END:
