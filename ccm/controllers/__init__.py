@@ -1,5 +1,5 @@
 """The control loops, each for any cloud: node, node lifecycle, service, route.
 
-A controller gets a key, reads the world, decides with pure functions and makes the decision true. It never
-asks which event brought it here.
+A controller gets a key, reads the state, decides with pure functions, and applies the decision. It never uses
+which event triggered it.
 """

@@ -1,11 +1,9 @@
 """Keeps a wrong view of the cloud from deleting the cluster.
 
-One machine that vanishes is ordinary. All of them at once is not: then the token belongs to another project,
-or the cloud answers nonsense with a straight face. If the machines of other Nodes are still found, the view
-is the right one, because ids are never given out twice; but if most are gone, it costs little to look for
-longer.
-
-To take a cluster down on purpose, switch the breaker off (``--mass-deletion-breaker=false``).
+One machine that disappears is normal. If all disappear at once, the token belongs to another project, or the
+cloud's answers are wrong. If the machines of other Nodes are still found, the view is right, because IDs are
+never reused; but if most are gone, waiting longer costs little. To take a cluster down on purpose, switch the
+breaker off (``--mass-deletion-breaker=false``).
 """
 
 import enum

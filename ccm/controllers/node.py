@@ -1,11 +1,11 @@
 """The node controller: initializes new Nodes from the cloud, and keeps them current.
 
-A new Node carries the taint *uninitialized*, so that no ordinary Pod lands on it. The controller finds its
-machine, writes the addresses into the status, then provider ID and labels, and takes the taint away with the
-same write: a Node without the taint is complete.
+A new Node has the taint *uninitialized*, so no ordinary Pod runs there. The controller finds its machine,
+writes the addresses into the status, then writes provider ID and labels and removes the taint in one patch: a
+Node without the taint is complete.
 
-A second loop looks at all Nodes every few minutes, with one list of the machines, and repairs addresses and
-labels. It also brings back Nodes whose taint was removed by hand before they had a provider ID.
+A second loop checks all Nodes every few minutes with one list of the machines, and repairs addresses and
+labels. It also initializes Nodes whose taint was removed by hand before they had a provider ID.
 """
 
 import asyncio
@@ -155,11 +155,9 @@ class NodeController:
         return f"the machines could not be listed for {loop_time() - since:.0f} s"
 
     async def reconcile(self, name: str) -> float | None:
-        """Make one Node right; returns the seconds to wait if the last attempt was refused, or had no effect.
+        """Reconcile one Node; returns the seconds to wait if the last attempt was refused, or had no effect.
 
-        Raises:
-            NodeNotInitialized: It could not be initialized.
-            KubernetesError: The API server refused or failed.
+        Raises NodeNotInitialized, or KubernetesError if the API server refused or failed.
         """
         node = self._nodes.get(name)
         if node is None:
@@ -207,11 +205,11 @@ class NodeController:
             self._recorder.event(reference_to(node), "Normal", "Synced", "Node synced successfully")
 
     def _accepted_age(self, name: str) -> float:
-        """How old the cloud's answer about a new Node may be.
+        """How old the cloud's answer about a new Node may be, in seconds.
 
-        An earlier response than the Node may describe a former machine of that name, and a provider ID is
-        never corrected. A later one is true of the Node, however long it was queued: one list serves all that
-        come together. After a failure, only a new answer helps.
+        An answer older than the Node may describe a former machine of that name, and a provider ID is never
+        corrected. A later one is true of the Node, however long it was queued: one list serves all Nodes that
+        appear together. After a failure, only a new answer helps.
         """
         waited = loop_time() - self._first_seen.get(name, loop_time())
         return min(waited, self._options.accepted_age) if self.queue.failures(name) else waited
@@ -400,10 +398,10 @@ class NodeController:
 
 
 def accepted_age(nodes: int, frequency: float) -> float:
-    """How old a list of all machines may be that refreshes Nodes every ``frequency`` seconds, in seconds.
+    """How old, in seconds, a list of all machines may be that refreshes Nodes every ``frequency`` seconds.
 
-    A list of a thousand machines takes 20 requests, and addresses of machines that run hardly ever change: in
-    a large cluster one list serves two runs, or three.
+    A list of a thousand machines takes 20 requests, and addresses of running machines hardly ever change: in
+    a large cluster one list serves two or three runs.
     """
     runs = min(MAX_RUNS, -(-nodes // AT_ONCE)) or 1
     return frequency * (runs - 0.5)

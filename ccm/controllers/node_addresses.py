@@ -1,7 +1,7 @@
 """Which addresses a Node gets.
 
-The cloud lists what the machine has. If the kubelet was started with ``--node-ip``, it says so in an
-annotation, and these addresses come first: for their types they are then the only ones.
+The cloud lists the machine's addresses. If the kubelet was started with ``--node-ip``, an annotation has
+these addresses. They come first, and replace all others of their types.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,9 @@ class ProvidedNodeIpInvalid(CcmError):
 
 
 def wanted_addresses(node: Node, offered: Sequence[Address]) -> list[Address]:
-    """The addresses that the Node's status should have, of those (some) that the cloud offers.
+    """The addresses for the Node's status, of those (some) that the cloud offers.
 
-    Raises:
-        ProvidedNodeIpInvalid: The Node's annotation asks for something else.
+    Raises ProvidedNodeIpInvalid if the Node's annotation asks for another one.
     """
     addresses = list(offered)
     if not any(address.type == HOSTNAME for address in addresses):
@@ -44,10 +43,8 @@ def wanted_addresses(node: Node, offered: Sequence[Address]) -> list[Address]:
 def prefer(name: str, addresses: Sequence[Address], provided: str) -> list[Address]:
     """Put the provided addresses first and drop others of their types.
 
-    ``provided`` is one IP, or two of different families with a comma in between; ``name`` is for the error.
-
-    Raises:
-        ProvidedNodeIpInvalid: It is neither, or one of them is not there.
+    ``provided`` is one IP, or two of different families with a comma in between; otherwise, or if one of them
+    is not in ``addresses``, raises ProvidedNodeIpInvalid, which has the Node's ``name``.
     """
     try:
         wanted = _parse(provided)

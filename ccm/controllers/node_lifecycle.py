@@ -1,13 +1,12 @@
-"""The node lifecycle controller: removes Nodes whose machine is gone, marks those whose machine is off.
+"""The node lifecycle controller: deletes Nodes whose machine is gone, taints those whose machine is off.
 
-A Node that is Ready needs no look at the cloud. One that is not is looked at soon, and then less and less
-often while nothing changes. It is deleted only when the breaker has nothing against it, when the cloud has
-said twice, asked directly and some time apart, that its machine does not exist, and when the Node is still
-the same object. A Node of another cloud, or one that never got a provider ID, is never deleted.
+A Node that is Ready needs no request to the cloud. One that is not Ready is checked soon, and then less and
+less often while nothing changes. It is deleted only if the breaker permits it, the cloud has said twice,
+asked directly and some time apart, that its machine does not exist, and the Node is still the same object. A
+Node of another cloud, or one that never got a provider ID, is never deleted.
 
-Work without effect is spaced out: a Node under deletion waits for its finalizers and is not looked at, and a
-deletion that is refused, or a taint that the API server does not take, is tried six times in the first hour
-and twice in each later one.
+A Node under deletion waits for its finalizers and is not checked. A deletion that is refused, or a taint that
+the API server does not accept, is tried six times in the first hour and twice in each later one.
 """
 
 import asyncio

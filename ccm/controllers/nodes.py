@@ -77,8 +77,8 @@ def identity(node: Node) -> dict[str, str]:
 async def patch_addresses(transport: Transport, node: Node, addresses: Sequence[Address]) -> Node | None:
     """Give a Node exactly these addresses, in this order; None = it has them already.
 
-    A JSON merge patch replaces the whole list. Kubernetes' own strategic merge would merge it by type, which
-    mangles lists with two addresses of one type.
+    A JSON merge patch replaces the whole list. Kubernetes' strategic merge patch merges it by type, which
+    corrupts lists with two addresses of one type.
     """
     if tuple(addresses) == addresses_of(node):
         return None
@@ -96,15 +96,11 @@ async def patch_labels(transport: Transport, node: Node, labels: dict[str, str])
 async def update_node(
     transport: Transport, node: Node, change: Callable[[Node], dict[str, Any] | None]
 ) -> Node | None:
-    """Change a Node that others change as well.
+    """Change a Node that others change as well; returns the changed Node, or None if nothing was to be done.
 
-    The patch carries the version that ``change`` computed it from (None = nothing to do); on a conflict, it
-    is computed again from a fresh read. Returns the changed Node, or None if nothing was to be done.
-
-    Raises:
-        Conflict: Others were faster, many times.
-        NotFound: The Node is gone, or another one has its name.
-        KubernetesError: The API server refused or failed.
+    The patch has the version from which ``change`` computed it (None = nothing to do). On a conflict, it is
+    computed again from a new read; after many, raises Conflict. Raises NotFound if the Node is gone or
+    another one has its name, and another KubernetesError if the API server refused or failed.
     """
     uid = node.metadata.uid
     for attempt in range(TRIES):

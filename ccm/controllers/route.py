@@ -1,11 +1,11 @@
 """The route controller: a route in the cloud's network for the Pods of each Node.
 
-It compares a recent picture of the network with the Nodes; only if something is to be done it reads the
-network again, plans again, and acts: first deletions, then creations, one after the other. A Node's
+It compares a recent state of the network with the Nodes. If something must change, it reads the network
+again, plans again, and applies the plan: first deletions, then creations, one after the other. A Node's
 condition NetworkUnavailable says whether it has all its routes.
 
-It runs when a Node comes, goes, or changes its CIDRs or addresses, and regularly; after a failure it runs
-again with growing pauses.
+It runs when a Node appears, disappears, or changes its CIDRs or addresses, and regularly; after a failure it
+runs again with growing pauses.
 """
 
 from __future__ import annotations
@@ -88,11 +88,7 @@ class _Outcome:
             self.obstacles.append(error)
 
     def check(self) -> None:
-        """Let a further change be tried, if it may fare better than those before it: all change one network.
-
-        Raises:
-            CloudUnavailable: It would not, and each would be waited for.
-        """
+        """Raise CloudUnavailable if a further change would fail too, after a wait: all change one network."""
         if len(self.obstacles) > 1:
             raise CloudUnavailable(f"not tried, because other routes failed: {self.obstacles[-1]}")
 
@@ -179,11 +175,10 @@ class RouteController:
         return max(0.1, period - (loop_time() - started))
 
     async def reconcile(self) -> RoutePlan:
-        """Make routes and conditions right, once; returns the plan that was carried out.
+        """Reconcile routes and conditions once; returns the plan that was carried out.
 
-        Raises:
-            CloudError: The network could not be read; nothing was done.
-            RoutesNotReconciled: Some routes could not be made or deleted.
+        Raises CloudError if the network could not be read and nothing was done, and RoutesNotReconciled if
+        some routes could not be created or deleted.
         """
         trigger = "node_change" if self._nodes_changed and self._options.watch_based else "periodic"
         self._nodes_changed = False

@@ -46,10 +46,10 @@ _DEFAULT_ROUTES = frozenset({"0.0.0.0/0", "::/0"})
 
 @dataclass(frozen=True, slots=True)
 class RouteNode:
-    """A Node as far as routes are concerned. ``provider_id`` is empty until it is initialized.
-
-    A new route must lead to one of its ``internal_ips``, as with the official CCM. ``created``: seconds since
+    """A Node's data for routes. ``provider_id`` is empty until it is initialized; ``created``: seconds since
     1970.
+
+    A new route must lead to one of its ``internal_ips``, as with the official CCM.
     """
 
     name: str
@@ -125,17 +125,16 @@ def plan_routes(
     disputed: Collection[Route] = (),
     mass_deletion_breaker: bool = True,
 ) -> RoutePlan:
-    """Compare what is needed with what is there.
+    """Compare the routes that are needed with those that exist.
 
     Args:
-        nodes: The Nodes of this cloud and those without provider ID. Those without a CIDR, and
-            those with neither a provider ID nor the name of a machine, are left out.
+        nodes: The Nodes of this cloud and those without provider ID. Those without a CIDR, and those with
+            neither a provider ID nor the name of a machine, are left out.
         table: The network.
         ranges: Where Pod CIDRs may lie.
-        former: Nodes that there were while we ran.
-        disputed: Routes to machines that aren't Nodes of this cluster, and that were replaced lately.
-        mass_deletion_breaker: Delete nothing while the machines of most Nodes can't be seen; False believes
-            that they are gone.
+        former: Nodes that existed while we ran.
+        disputed: Routes to machines that aren't Nodes of this cluster, and that were replaced recently.
+        mass_deletion_breaker: Delete nothing while the machines of most Nodes are not found.
     """
     nodes = _identified(nodes, table)
     bare = _bare(nodes, table)
@@ -170,9 +169,9 @@ def confirmed(nodes: Iterable[RouteNode], table: RouteTable) -> set[str]:
 
 @dataclass(slots=True)
 class _Claim:
-    """What a Node says: that a range is its Pods'; ``problem`` is why that is not granted.
+    """A Node's claim of a CIDR for its Pods; ``problem`` is why that is not granted.
 
-    ``outside``: the range does not lie where Pods' may. ``present``: the right route is there.
+    ``outside``: the CIDR is outside the ranges for Pods. ``present``: the right route exists.
     """
 
     node: RouteNode

@@ -1,5 +1,5 @@
 """The command: flags, logs, health and metrics server, leader election, start order.
 
-``command.main`` is what ``python -m ccm`` calls; ``manager`` is the sequence in which things start and stop;
-``controllers`` is the table of what runs.
+``python -m ccm`` calls ``command.main``; ``manager`` starts and stops everything in order; ``controllers`` is
+the table of controllers.
 """

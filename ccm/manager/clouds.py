@@ -1,4 +1,4 @@
-"""Which clouds there are, by name: those that come with us, and those that are installed.
+"""The clouds by name: built-in ones, and those of installed packages.
 
 A package offers a cloud by an entry point of the group ``ccm.clouds``; its factory is called as
 ``factory(environment, provider=NAME, registry=REGISTRY)``, does no I/O, and raises ConfigurationError with
@@ -41,8 +41,7 @@ def open_cloud(
 ) -> Cloud:
     """Open a cloud by name; factories of the program that runs the manager (``own``) take precedence.
 
-    Raises:
-        ConfigurationError: There is no such cloud, or its settings are wrong.
+    Raises ConfigurationError if there is no such cloud, or its settings are wrong.
     """
     if name in own:
         return own[name](environment, provider=name, registry=registry)

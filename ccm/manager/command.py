@@ -54,10 +54,9 @@ def main(
 ) -> int:
     """Run the manager until it ends; returns the exit code.
 
-    A cloud-controller-manager of your own calls this with its cloud; docs/tutorial builds one.
-
-    ``clouds`` are factories of your clouds, by the value of ``--cloud-provider`` that selects them. They take
-    precedence over the clouds that are installed. See :mod:`ccm.manager.clouds` for their arguments.
+    A cloud-controller-manager of your own calls this with its clouds; docs/tutorial builds one. ``clouds``
+    are factories by the value of ``--cloud-provider`` that selects them. They take precedence over installed
+    clouds. See :mod:`ccm.manager.clouds` for their arguments.
     """
     environment = os.environ if environment is None else environment
     flags = parse_flags(FLAGS, sys.argv[1:] if arguments is None else arguments)

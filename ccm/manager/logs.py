@@ -1,7 +1,7 @@
-"""The log: one line for each thing that happened, as klog writes it or as JSON, and never a secret.
+"""The log: one line per event, as klog writes it or as JSON, without secrets.
 
-A message is a constant word; what varies goes into fields. What other libraries log with Python's own
-``logging`` comes out in the same form.
+A message is a constant word; variable data goes into fields. Messages of other libraries through Python's
+``logging`` get the same form.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EventDict = MutableMapping[str, Any]
 class Redactor:
     """Removes secrets from all logs and Events, as a last line of defence.
 
-    ``files`` are read again when they change; what they had before stays a secret.
+    ``files`` are read again when they change; their former contents stay secret.
     """
 
     def __init__(self, secrets: Iterable[str] = (), files: Iterable[Path] = ()) -> None:
@@ -44,9 +44,7 @@ class Redactor:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Redactor:
-        """One that knows the values of variables whose names say that they are secret, and the files that
-        such variables name.
-        """
+        """A redactor of the variables whose names say that they are secret, and of files they name."""
         secret = {name: value for name, value in environment.items() if _SECRET_NAME.search(name) and value}
         return cls(
             (value for name, value in secret.items() if not name.endswith("_FILE")),
@@ -101,10 +99,7 @@ class Redactor:
 def set_up_logs(
     *, form: str, verbosity: int, redactor: Redactor | None = None, stream: TextIO | None = None
 ) -> None:
-    """Have everything logged to one stream.
-
-    ``form`` is ``text`` or ``json``; a ``verbosity`` (``-v``) from 4 on adds what is only for debugging.
-    """
+    """Log to one stream as ``text`` or ``json``; ``verbosity`` (``-v``) 4 and more adds debug messages."""
     level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,

@@ -71,9 +71,8 @@ class Manager:
     async def run(self) -> None:
         """Run until cancelled.
 
-        Raises:
-            LeaseLost: Another replica leads, or may lead.
-            ConfigurationError: What the flags or the environment name does not exist or must not be used.
+        Raises LeaseLost if another replica leads, or may lead, and ConfigurationError if what the flags or
+        the environment name does not exist or must not be used.
         """
         async with self.endpoint:
             sending = asyncio.create_task(self._recorder.outbox.run(), name="events")

@@ -69,7 +69,7 @@ class Options:
     def node_syncs(self) -> int:
         """How many Nodes are initialized at once.
 
-        Upstream's default of one makes sense with its own limit of 20 requests a second, which we don't have.
+        Upstream's default of one fits its limit of 20 requests a second, which we don't have.
         """
         given = "concurrent-node-syncs" in self.flags.given
         return self.flags["concurrent-node-syncs"] if given else _NODE_SYNCS

@@ -146,11 +146,9 @@ class Deployed:
 async def settings_from(name: str, transport: Transport, own: Mapping[str, str]) -> Deployed:
     """Read the settings of ``deployment/NAMESPACE/NAME`` or ``daemonset/…``; the namespace may be left out.
 
-    For what ``own``, the caller's environment, has, no Secret is read.
-
-    Raises:
-        ConfigurationError: The name is wrong, or there is no such object.
-        KubernetesError: The API server does not give it, or not a Secret that it names.
+    No Secret is read for variables of ``own``, the caller's environment. Raises ConfigurationError if the
+    name is wrong or there is no such object, and KubernetesError if the API server denies it, or a Secret
+    that it names.
     """
     kind, *rest = name.split("/")
     if kind not in _PATHS or not 1 <= len(rest) <= 2 or not all(rest):

@@ -45,13 +45,11 @@ class Unreadable(Exception):
 def lint(
     name: str, text: str, *, for_official: bool = False, users: dict[str, str] | None = None
 ) -> tuple[int, list[str]]:
-    """Check one file of YAML or JSON; ``users`` says which Service has which Primary IP, and is added to.
+    """Check a file of YAML or JSON; returns the number of its Services of type LoadBalancer, and their
+    problems.
 
-    Returns:
-        How many Services of type LoadBalancer it has, and what is wrong with them and would be right.
-
-    Raises:
-        Unreadable: It is neither YAML nor JSON.
+    ``users`` says which Service has which Primary IP, and is added to. A problem says what would be right.
+    Raises Unreadable if the file is neither YAML nor JSON.
     """
     try:
         documents = list(yaml.safe_load_all(text))

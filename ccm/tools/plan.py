@@ -1,4 +1,4 @@
-"""``python -m ccm plan``: what would be done to the cloud and the cluster now, without doing it.
+"""``python -m ccm plan``: what the manager would do to the cloud and the cluster now, without doing it.
 
 It takes the manager's flags and environment, and calls the same pure functions as the controllers.
 """
@@ -61,13 +61,10 @@ class Findings:
 
 
 async def plan_for(subject: str, context: ControllerContext) -> Findings:
-    """Plan for a subject as on the command line; empty = everything. The shop's cloud is started.
+    """Plan for a subject as on the command line; empty = everything. The cloud of ``context`` is started.
 
-    What ``--controllers`` switches off does nothing, and is left out.
-
-    Raises:
-        ConfigurationError: There is no such subject, or no controller that looks after it.
-        CcmError: Cluster or cloud can't be read.
+    Controllers that ``--controllers`` disables are left out. Raises ConfigurationError if there is no such
+    subject, or no controller for it, and another CcmError if cluster or cloud can't be read.
     """
     kind, _, name = subject.partition("/")
     plural = {"service": "services", "node": "nodes"}.get(kind, kind)
@@ -90,11 +87,10 @@ async def plan_for(subject: str, context: ControllerContext) -> Findings:
 
 
 async def compare(subject: str, context: ControllerContext, other: str) -> Findings:
-    """Say what another cloud-controller-manager would make of Services otherwise.
+    """Say what another cloud-controller-manager would do differently with Services.
 
-    Raises:
-        ConfigurationError: There is no such subject, or the cloud does not know the other.
-        CcmError: Cluster or cloud can't be read.
+    Raises ConfigurationError if there is no such subject, or the cloud does not know the other manager, and
+    another CcmError if cluster or cloud can't be read.
     """
     kind, _, name = subject.partition("/")
     balancers = context.cloud.load_balancers
@@ -277,11 +273,7 @@ def _lifecycle_steps(node: Node, answer: Instance | InstanceNotFound, options: O
 
 @asynccontextmanager
 async def _synced(context: ControllerContext) -> AsyncGenerator[None, None]:
-    """Have complete lists of what is watched; the watches end with the block.
-
-    Raises:
-        CcmError: The API server does not give them.
-    """
+    """Have complete lists of the watched objects during the block; raises CcmError if they can't be read."""
     watched = [context.nodes, context.services]
     tasks = [asyncio.create_task(informer.run()) for informer in watched]
     try:

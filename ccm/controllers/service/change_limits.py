@@ -1,13 +1,13 @@
-"""How fast the owner of Services may have their load balancers changed.
+"""How often load balancers may change because the owner changes Services, or another client our writes.
 
-All Services share the cloud's requests, and a tenant may write its Service each second, or make
-and delete others all day. So each Service has a token bucket that refills slowly: enough for
-manual changes, too little to delay other Services. Each namespace has a bucket, too, ten times as large, that
-refills at the same rate.
+All Services share the cloud's requests, and a tenant may write its Service each second, or create and delete
+Services all day. So each Service has a token bucket that refills slowly: enough for manual changes, too
+little to delay other Services. Each namespace has a bucket too, ten times as large, with the same refill
+rate.
 
-And how soon what we wrote into a Service is written again after another client changed it. A single overwrite
-is repaired at once. Another controller that writes the same would go on for ever, each write of ours followed
-by one of its own; so each further one waits longer. Time is an argument, in seconds of any monotonic clock.
+If another client overwrites what we wrote into a Service, the first overwrite is repaired at once. Another
+controller might overwrite each repair, so each further one waits longer. Time is an argument, in seconds of
+any monotonic clock.
 """
 
 from ccm.kube.backoff import next_retry
@@ -71,9 +71,9 @@ class DriftBackoff:
         self._due = 0.0
 
     def next_delay(self, now: float) -> float:
-        """Note a loss, and say in how many seconds it is to be made good; 0 = at once.
+        """Note an overwrite, and return the seconds until its repair; 0 = at once.
 
-        Until then, whatever else is lost waits for the same moment.
+        Until then, further overwrites wait for the same repair.
         """
         if now < self._due:
             return self._due - now

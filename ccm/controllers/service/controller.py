@@ -4,11 +4,10 @@ One queue of Services' keys serves all triggers: a changed Service, a changed se
 a retry. Only one worker processes a key at a time, so a Service's load balancer has one writer. The Nodes are
 read when processing starts, so a slow sync never overwrites a newer set of Nodes with an older one.
 
-Where we differ from upstream on purpose: Events come only when something was done; a Service under deletion
-without our finalizer is left alone; a Service of a foreign class is never touched, but for our own finalizer
-if it was ours before; drift, also of the status, is repaired, with increasing delay where another client
-writes it, too; Nodes that are drained to be deleted leave at once; changes of one Service are rate-limited,
-so that they don't delay other Services.
+We differ from upstream on purpose: Events report only what was done; a Service under deletion without our
+finalizer is left alone; of a Service of a foreign class only our own former finalizer is changed; drift, also
+of the status, is repaired, with increasing delay where another client writes it too; Nodes that are drained
+to be deleted leave at once; changes of one Service are rate-limited, so that they don't delay other Services.
 """
 
 import asyncio
@@ -185,10 +184,10 @@ class ServiceController:
             self.queue.add(key)
 
     async def reconcile_node(self, _key: str) -> None:
-        """A Node changed: look at every load balancer whose Nodes are not these any more.
+        """A Node changed: sync every load balancer whose Nodes are out of date.
 
-        A Service that fails does not wait for its next try: what it fails for may concern one port, and
-        traffic to a Node that is gone concerns all. Only a deletion has no use for other Nodes.
+        A failed Service does not wait for its retry: its failure may concern one port, and traffic to a
+        deleted Node concerns all. Only a Service that is being deleted needs no other Nodes.
         """
         self._hosts.catch_up(self._nodes.get)
         hosts = self._hosts.all

@@ -1,8 +1,8 @@
 """Which Nodes belong behind a load balancer.
 
-The set is stable: a Node that is not Ready stays in it, because the load balancer's own health check is
-quicker than we are, and a control plane that loses sight of all Nodes must not empty all load balancers. What
-leaves is what will not come back: Nodes that are being deleted, or drained to be deleted.
+The set is stable: a Node that is not Ready stays, because the load balancer's own health check is faster than
+we are, and a control plane that loses contact with all Nodes must not empty all load balancers. Only Nodes
+that will not come back leave: those that are being deleted, or drained to be deleted.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -47,11 +47,11 @@ def host_of(node: Node | None) -> Host | None:
 
 
 class Hosts:
-    """All hosts as they are now: one shared tuple, made again only after a change.
+    """All current hosts: one shared tuple, replaced only after a change.
 
-    A kubelet writes labels and addresses of its own Node, and each change of them is a look at all load
-    balancers, which may take a target away or give it back. So a Node that never rests is looked at again
-    after a while; one that comes, goes or leaves, at once.
+    A kubelet writes labels and addresses of its own Node, and each change of them syncs all load balancers,
+    which may remove a target or add it back. So a Node that changes often is synced after a while; one that
+    appears, disappears or is drained, at once.
     """
 
     def __init__(self) -> None:
@@ -68,9 +68,9 @@ class Hosts:
         return self._all
 
     def see(self, name: str, node: Node | None, now: float) -> float | None:
-        """Note a Node as it is now; None is gone.
+        """Note a Node as it is now (None = gone).
 
-        Returns the seconds after which load balancers should follow; None if it makes no difference to them.
+        Returns the seconds after which load balancers follow; None if the change does not concern them.
         """
         host, known = host_of(node), self._by_name.get(name)
         if node is None:

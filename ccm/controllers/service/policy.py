@@ -78,10 +78,7 @@ class CachedService:
     drift_backoff: DriftBackoff = field(default_factory=DriftBackoff)
 
     def drift(self, old: Service, new: Service) -> str:
-        """Describe what another client changed of what we wrote; empty = nothing.
-
-        Our own writes arrive as changes, too.
-        """
+        """Describe what another client changed of what we wrote; empty = nothing, as for our own writes."""
         if has_finalizer(old) and not has_finalizer(new):
             return f"the finalizer {CLEANUP_FINALIZER} was removed"
         theirs = new.status.load_balancer.ingress
@@ -98,9 +95,9 @@ def _shown(ingress: tuple[LoadBalancerIngress, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ensure:
-    """Create the load balancer, or make it what the Service asks for.
+    """Create or update the load balancer.
 
-    ``announced``: Events report it even if nothing is changed. ``by_owner``: it counts for the rate limit.
+    ``announced``: Events report it even if nothing changes. ``by_owner``: it counts for the rate limit.
     """
 
     service: Service
@@ -133,7 +130,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Delete the load balancer of a Service that is gone without our consent, or another controller's by now.
+    """Delete the load balancer of a Service that is gone without our consent, or is another controller's now.
 
     ``successor`` has its name now; None = nothing.
     """
@@ -155,7 +152,7 @@ def decide(
 ) -> Action:
     """Decide what to do about a Service; None = nothing has the name now.
 
-    ``cached`` is what we remember of its name, ``hosts`` are the Nodes that belong behind load balancers.
+    ``cached`` is what we know of its name, ``hosts`` are the Nodes that belong behind load balancers.
     ``foreign``: another controller works for it. ``rest``: seconds until its owner may cause the next change.
     """
     if cached is not None and (
@@ -181,9 +178,9 @@ def decide(
 
 
 def after_waiting(before: Ensure | Release, now: Action) -> Action:
-    """What to do when a Service's turn comes, after others had theirs.
+    """What to do when a Service's turn comes, after other Services were synced.
 
-    What is decided by then wins, unless it is of another kind: then the Service is in the queue for that.
+    The later decision wins, unless it is of another kind: then the Service is in the queue for that.
     """
     if isinstance(now, Ensure) and now.service.metadata.uid == before.service.metadata.uid:
         if isinstance(before, Release):

@@ -1,7 +1,7 @@
-"""Has the cloud make, change and remove load balancers, writes Services, and reports by Events.
+"""Has the cloud create, change and remove load balancers, writes Services, and reports by Events.
 
-The finalizer and the status are both written through ``/status`` as upstream does. Every patch
-has the UID: a Service that was deleted and created again under the same name is refused.
+The finalizer and the status are both written through ``/status``, as upstream does. Every patch has the UID:
+a Service that was deleted and created again under the same name is refused.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -70,11 +70,10 @@ async def _error_context(what: str) -> AsyncGenerator[None, None]:
 
 @dataclass
 class ServiceSyncer:
-    """The changes that the service controller makes, one method each.
+    """The service controller's changes; each method raises :class:`ServiceNotSynced` after an Event if it
+    fails.
 
-    Every method raises :class:`ServiceNotSynced` where something is not done, and reports that by an Event.
-
-    ``statuses`` spaces out writes of a status that the API server does not take.
+    ``statuses`` spaces out writes of a status that the API server does not accept.
     """
 
     cloud: LoadBalancers
@@ -86,7 +85,7 @@ class ServiceSyncer:
     _orphans: frozenset[Orphan] = frozenset()
 
     async def ensure(self, cached: CachedService, nodes: list[Node], *, announced: bool) -> int:
-        """Create the load balancer, or make it as wanted; returns how many steps that took in the cloud.
+        """Create or update the load balancer; returns how many steps that took in the cloud.
 
         If it is ``announced``, Events report it in any case.
         """

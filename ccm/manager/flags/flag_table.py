@@ -1,7 +1,7 @@
-"""Every flag of upstream's cloud-controller-manager, with its name, type and default, and few of our own.
+"""Every flag of upstream's cloud-controller-manager, with its name, type and default, and a few of our own.
 
-Some flags are accepted only so that existing command lines keep working; they have nothing to do in this
-manager (``NO_EFFECT``), which the log says when one is given.
+Flags in ``NO_EFFECT`` are accepted only so that existing command lines keep working; the log says when one is
+given.
 """
 
 from collections.abc import Iterable, Sequence
@@ -377,10 +377,7 @@ def unknown(entries: Iterable[str], known: Sequence[str] = CONTROLLERS) -> list[
 
 
 def is_enabled(name: str, entries: Sequence[str]) -> bool:
-    """Whether a controller runs: the first entry that names it decides, else ``*`` does.
-
-    ``entries`` are those of ``--controllers``.
-    """
+    """Whether ``--controllers`` enables it: the first entry that names it decides, else ``*``."""
     for entry in map(canonical, entries):
         if entry == name:
             return True

@@ -1,12 +1,11 @@
-"""``/healthz``, ``/livez`` and ``/readyz``: named checks, and the text that Kubernetes' components answer
-with.
+"""``/healthz``, ``/livez`` and ``/readyz``: named checks, and the text that Kubernetes' components answer.
 
-- live: the process can go on; otherwise the kubelet restarts it. A cloud that is away is no reason for that.
-- ready: it does what it should; the cloud answers, the caches are complete, no queue is stuck.
-- healthz: upstream's older endpoint, everything that is checked.
+- live: the process can go on; otherwise the kubelet restarts it. An unreachable cloud is not a reason.
+- ready: the cloud answers, the caches are complete, no queue is stuck.
+- healthz: upstream's older endpoint, all checks.
 
 All clients may read it, so the response says only which check failed, in upstream's words. The reason is in
-the log, once for each change, and at ``/readyz/NAME`` for users that the cluster allows to get that path.
+the log, once per change, and at ``/readyz/NAME`` for users that the cluster allows to get that path.
 """
 
 import re

@@ -49,12 +49,10 @@ def cipher_problems(names: Sequence[str]) -> Iterator[str]:
 class ServerTls:
     """An SSL context that follows the certificate's files and the authorities of clients.
 
-    Each change makes a new context: OpenSSL's can only be taught to trust one authority more, and would let
-    clients of one that is not trusted any more resume their sessions. Without files, a certificate is made
-    for localhost, which ``directory`` keeps, if there is one.
-
-    Raises:
-        ConfigurationError: Certificate and key don't fit, or none could be made.
+    Each change makes a new context: OpenSSL can only add trusted authorities to one, and would let clients of
+    a removed authority resume their sessions. Without files, a certificate is made for localhost, which
+    ``directory`` keeps, if given. Raises ConfigurationError if certificate and key don't fit, or none could
+    be made.
     """
 
     def __init__(
@@ -75,10 +73,9 @@ class ServerTls:
         self.context = self._new_context("")
 
     def reload(self) -> bool:
-        """Read the files again if they changed; whether that was so.
+        """Read the files again if they changed; returns whether they did.
 
-        Raises:
-            ConfigurationError: They don't fit together; the certificate in use stays.
+        Raises ConfigurationError if they don't fit together; the certificate in use stays.
         """
         stamp = self._read_stamp()
         if stamp == self._stamp:
@@ -88,12 +85,11 @@ class ServerTls:
         return True
 
     def trust_clients(self, authorities: str) -> bool:
-        """Ask clients for a certificate of these authorities (PEM) and no others; whether that is new.
+        """Ask clients for a certificate of these authorities (PEM) and no others; returns whether that is
+        new.
 
-        Clients without a certificate may still connect.
-
-        Raises:
-            OSError: They can't be decoded; those in use stay.
+        Clients without a certificate may still connect. Raises OSError if the authorities can't be decoded;
+        those in use stay.
         """
         if authorities == self._authorities:
             return False
@@ -164,14 +160,12 @@ class Certificate:
 
 
 def make_certificate() -> Certificate:
-    """A new certificate for localhost, good for a year, as upstream makes it. Its key never touches a disk.
+    """A new certificate for localhost, valid for a year, as upstream makes it. Its key never touches a disk.
 
-    Python has no function for that, and the ``cryptography`` package costs 14 MiB of memory. But OpenSSL
-    is there anyway, below the ``ssl`` module; the program ``openssl`` next to this file calls it through
-    ctypes, in a child process: a crash there can't take the manager with it, and its memory is freed.
-
-    Raises:
-        ConfigurationError: It could not be made.
+    Python has no function for that, and the ``cryptography`` package costs 14 MiB of memory. But the ``ssl``
+    module needs OpenSSL anyway; the program ``openssl`` next to this file calls it through ctypes, in a child
+    process: a crash there can't affect the manager, and its memory is freed. Raises ConfigurationError on
+    failure.
     """
     command = [sys.executable, "-I", "-S", str(_PROGRAM)]
     try:
