@@ -46,10 +46,10 @@ _DEFAULT_ROUTES = frozenset({"0.0.0.0/0", "::/0"})
 
 @dataclass(frozen=True, slots=True)
 class RouteNode:
-    """A Node's data for routes. ``provider_id`` is empty until it is initialized; ``created``: seconds since
-    1970.
+    """A Node's data for routes; ``provider_id`` is empty until it is initialized.
 
-    A new route must lead to one of its ``internal_ips``, as with the official CCM.
+    A new route must lead to one of its ``internal_ips``, as with the official CCM. ``created``: seconds since
+    1970.
     """
 
     name: str

@@ -45,8 +45,7 @@ class Unreadable(Exception):
 def lint(
     name: str, text: str, *, for_official: bool = False, users: dict[str, str] | None = None
 ) -> tuple[int, list[str]]:
-    """Check a file of YAML or JSON; returns the number of its Services of type LoadBalancer, and their
-    problems.
+    """Check a file of YAML or JSON; returns the number of its Services of type LoadBalancer, and problems.
 
     ``users`` says which Service has which Primary IP, and is added to. A problem says what would be right.
     Raises Unreadable if the file is neither YAML nor JSON.

@@ -4,7 +4,7 @@ One queue of Services' keys serves all triggers: a changed Service, a changed se
 a retry. Only one worker processes a key at a time, so a Service's load balancer has one writer. The Nodes are
 read when processing starts, so a slow sync never overwrites a newer set of Nodes with an older one.
 
-We differ from upstream on purpose: Events report only what was done; a Service under deletion without our
+We differ from upstream on purpose: Events come only after a change; a Service under deletion without our
 finalizer is left alone; of a Service of a foreign class only our own former finalizer is changed; drift, also
 of the status, is repaired, with increasing delay where another client writes it too; Nodes that are drained
 to be deleted leave at once; changes of one Service are rate-limited, so that they don't delay other Services.

@@ -70,10 +70,10 @@ async def _error_context(what: str) -> AsyncGenerator[None, None]:
 
 @dataclass
 class ServiceSyncer:
-    """The service controller's changes; each method raises :class:`ServiceNotSynced` after an Event if it
-    fails.
+    """The service controller's changes. Each method reports a failure by an Event.
 
-    ``statuses`` spaces out writes of a status that the API server does not accept.
+    It then raises :class:`ServiceNotSynced`. ``statuses`` spaces out writes of a status that the API server
+    does not accept.
     """
 
     cloud: LoadBalancers

@@ -140,9 +140,7 @@ class HetznerLoadBalancers:
         return ApplyState(self._cache, RetryBudget(self.inventory.sleep), observed)
 
     def _result(self, spec: LoadBalancerSpec, desired: DesiredState, state: ApplyState) -> LoadBalancerResult:
-        """Report and count the result of the work for a Service; raises CloudError if some of it was not
-        done.
-        """
+        """Report and count a Service's result; raises CloudError if some of the work was not done."""
         errors, notices = [*desired.errors, *state.errors], [*desired.notices, *state.notices]
         service, balancer, steps = spec.service, state.observed.balancer, tuple(state.steps)
         self._metrics.keeps_targets(service, keeps=desired.keeps_targets)

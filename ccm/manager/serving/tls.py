@@ -85,7 +85,7 @@ class ServerTls:
         return True
 
     def trust_clients(self, authorities: str) -> bool:
-        """Ask clients for a certificate of these authorities (PEM) and no others; returns whether that is
+        """Ask clients for a certificate of these authorities (PEM) and no others; returns whether they are
         new.
 
         Clients without a certificate may still connect. Raises OSError if the authorities can't be decoded;

@@ -1,6 +1,4 @@
-"""Load balancer types, locations, private addresses and Primary IPs; raises ``CloudError`` if they are not
-known.
-"""
+"""Types, locations, private addresses and Primary IPs; all methods raise ``CloudError`` if not known."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

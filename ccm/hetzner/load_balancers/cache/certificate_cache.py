@@ -103,10 +103,9 @@ class CertificateCache:
         )
 
     async def list_of(self, service: ServiceView) -> list[Certificate]:
-        """The certificates requested for a Service, read again: their users must be current when they are
-        deleted.
+        """The certificates requested for a Service, read again: their users must be current at the deletion.
 
-        A certificate that is missing in the list alone is not believed to be gone. Raises CloudError if not
+        A certificate that is only missing in the list is not believed to be gone. Raises CloudError if not
         known.
         """
         listed = await self._api.list(

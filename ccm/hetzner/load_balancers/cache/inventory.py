@@ -114,8 +114,7 @@ class Inventory:
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
 
     async def to_release(self, service: ServiceView) -> tuple[list[LoadBalancer], list[Notice]]:
-        """The load balancers on which a deleted Service has anything, as they are now, and notices for its
-        owner.
+        """The load balancers that a Service gives up, as they are now, and notices for its owner.
 
         Raises AccessDenied if there is none, but nothing of ours exists, so that this proves nothing. Raises
         another CloudError if the load balancers are not known.

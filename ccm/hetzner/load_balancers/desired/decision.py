@@ -44,7 +44,8 @@ class InvalidAnnotations(Rejected):
 
 
 def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:
-    """Decide what a Service's load balancer should be. What can't be parsed or found stays as it is.
+    """Decide what a Service's load balancer should be; parts that are invalid or missing now stay as they
+    are.
 
     Raises:
         InvalidAnnotations: There is no load balancer, and none is created for wrong annotations.
@@ -121,8 +122,7 @@ def compose(
     observed: ObservedState,
     parts: tuple[TypeChoice, PlacementChoice, CertificateChoice, ListenerChoice],
 ) -> DesiredState:
-    """Combine the choices and what follows from them (settings, labels, health checks) if there are no
-    problems.
+    """Combine the choices, which have no problems, and add settings, labels and health checks.
 
     Raises Rejected if no location is known for a new load balancer.
     """

@@ -91,9 +91,9 @@ async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
 
 
 async def observe_for_release(service: ServiceView, cache: SharedCache) -> ObservedState:
-    """Read what a deleted Service leaves; changes nothing.
+    """Read the state of the load balancers that a Service gives up; changes nothing.
 
-    Raises AccessDenied if that is nothing, but nothing of ours exists, so that this proves nothing. Raises
+    Raises AccessDenied if there is none, but nothing of ours exists, so that this proves nothing. Raises
     another CloudError if the state is not known.
     """
     found, notices = await cache.inventory.to_release(service)

@@ -127,7 +127,8 @@ def release(
 
     One that is not deleted only because it is protected keeps its addresses, but neither listeners nor
     targets: other Services, which did not ask to be on the Internet, may get its node ports. Its labels still
-    name its owner, so that it counts as an orphan. ``ownership`` is from its labels, for the Service.
+    name its owner, so that it counts as an orphan. ``ownership`` is from its labels; ``cluster`` may be
+    empty.
     """
     if not ownership.is_user:
         return None

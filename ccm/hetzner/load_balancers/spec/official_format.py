@@ -40,7 +40,7 @@ _GO_NETWORK = re.compile(r"[0-9.]+/[0-9]+")
 def official_spelling(reading: OfficialFormat, text: str) -> str:
     """A spelling that both CCMs read as ours reads ``text``; empty if the annotation should be left out.
 
-    That is ``text`` itself if possible. ``reading`` is how the official CCM reads the annotation.
+    That is ``text`` itself if possible. Ours accepts ``text``; ``reading`` is how the official CCM reads it.
     """
     if not text.strip():
         return ""
