@@ -35,14 +35,15 @@ MADE = "<!-- made by docs/reference/generate.py; a test compares it with the cod
 _FLAGS = f"""# Flags
 {MADE}
 
-Start the CCM with `python -m ccm [flags]`. You write flags as in all Kubernetes programs, `--name=value` or
-`--name value`. A boolean flag without a value is true. You separate the items of a list with commas, and a
-repeated flag adds items to its list. Durations have the form `300ms` or `1h30m`. If flags or variables of the
-[environment](environment.md) are invalid, the CCM prints all mistakes and exits with code 2.
+Start the CCM with `python -m ccm [flags]`. As in all Kubernetes programs, you can write a flag as
+`--name=value` or `--name value`. If you set a boolean flag without a value, the flag is true. Separate the
+items of a list with commas. If you repeat a flag with a list, each repetition adds items to the list.
+Durations have the form `300ms` or `1h30m`. If flags or variables of the [environment](environment.md) are
+invalid, the CCM prints all mistakes and exits with code 2.
 
 The names, types and defaults are the same as upstream's. The CCM accepts the flags in *italics*, so that
-existing command lines work, but ignores them and lists them in its log. If you set a flag that isn't
-supported, the CCM exits with an error.
+existing command lines work. The CCM ignores these flags and lists them in its log. If you set a flag that
+isn't on this page, the CCM exits with an error.
 
 `--controllers` accepts {{controllers}}. `*` enables all controllers, and `-name` disables one of them.
 You can also use the names of older releases: {{aliases}}.
@@ -51,31 +52,35 @@ You can also use the names of older releases: {{aliases}}.
 _ENVIRONMENT = f"""# Environment
 {MADE}
 
-The CCM reads these environment variables with `--cloud-provider=hcloud` and
-`--cloud-provider=ccm-from-scratch`. They are the variables of the official CCM, and {{ours}} variables
-of ours, which are marked with †.
+The CCM reads these environment variables if `--cloud-provider` is `hcloud` or `ccm-from-scratch`. The
+official CCM has the same variables, except the {{ours}} variables that are marked with †. Only our CCM has
+the variables that are marked with †.
 
 - White space around values is ignored. An empty variable is treated as unset.
 - Booleans have the spellings of Go, such as `true`, `1` or `f`.
 - Durations have the format of Go (`90s`, `1m30s`), or are whole seconds.
-- `/configz` on the secure port shows the current values, including defaults. For secrets, it only shows
-  whether they are set.
+- `/configz` on the secure port shows the current values, including defaults. For each secret, `/configz`
+  only shows whether the secret is set.
 
-You can also put a **secret** into a file. `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` and `ROBOT_PASSWORD_FILE`
+You can also store a **secret** in a file. `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` and `ROBOT_PASSWORD_FILE`
 contain the path of the file. When the file changes, the CCM uses the new secret for its next request. You
-don't need to restart the CCM. If you set both the variable and its file, the variable takes precedence.
+don't need to restart the CCM. If you set both `HCLOUD_TOKEN` and `HCLOUD_TOKEN_FILE`, for example, the CCM
+uses `HCLOUD_TOKEN`.
 
-If a load balancer or certificate has the **label** `ccm-from-scratch/namespace`, it belongs to the
-namespace in the label's value. The operator of the cluster sets this label at Hetzner. The label needs
-no variable to take effect. A Service that already uses the load balancer or certificate can still use
-it. If a certificate has no label that names a namespace, Service or cluster, all Services can use it, as
-with the official CCM.
+The operator of the cluster can reserve a load balancer or certificate for one namespace. To do this, set
+the **label** `ccm-from-scratch/namespace` at Hetzner to the name of the namespace. You don't need to set a
+variable. A Service that already uses the load balancer or certificate can continue to use it. If a
+certificate has no label that names a namespace, Service or cluster, all Services can use the certificate,
+as with the official CCM.
 
-If several clusters use the same project, set a different `CCM_CLUSTER_ID` in each cluster. You can also
-set the ID later. Load balancers without an ID then get the ID with their next change. The CCM doesn't
-change load balancers that have a different ID. If you change the ID of a cluster, each Service therefore
-gets an Event, and its load balancer stays as it is. Without an ID, Services can only share a load
-balancer if this process of the CCM has already processed the Service that owns it.
+If several clusters use the same Hetzner project, set a different `CCM_CLUSTER_ID` in each cluster. You can
+also set the ID after the cluster has created load balancers. These load balancers then get the ID with
+their next change.
+
+The CCM doesn't change load balancers that have a different ID. If you change the ID of a cluster, the CCM
+therefore no longer changes the cluster's existing load balancers, and each Service gets an Event. If you
+don't set an ID, the CCM can share a load balancer only after the running process of the CCM has processed
+the Service that owns the load balancer.
 """
 
 _METRICS = f"""# Metrics
@@ -87,8 +92,8 @@ authentication on `http://…:8233/metrics`.
 
 The metrics that begin with `ccm_` exist only in our CCM. The metrics that begin with `hcloud_api_` or
 `cloud_controller_manager_` have the names of the official CCM. All other metrics have the names of upstream.
-The table quotes the descriptions of these metrics from upstream and from the Prometheus client for Python.
-`/metrics/slis` contains `kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
+Their descriptions in the table are quotations from upstream and from the Prometheus client for Python. The
+path `/metrics/slis` serves only the metrics `kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
 
 For alerts and a dashboard, see [What to watch](../guides/operating.md#what-to-watch). For the objectives, see
 [Service level objectives](service-levels.md). To configure Prometheus, see [Scraping with a
@@ -103,7 +108,8 @@ All keys begin with `{PREFIX}`. The keys that aren't marked *ours* are the keys 
 - Values are strings, so `true` and numbers need quotes in YAML.
 - Upper and lower case are equivalent in keywords such as `true` and `tcp`.
 - A list is separated with commas. White space around values and list items is ignored.
-- An empty value has the same effect as a missing annotation, except where a row says otherwise.
+- An empty value has the same effect as a missing annotation, unless the row of the annotation describes a
+  different effect.
 - A duration is a number of seconds (`15`) or a text such as `15s` or `1m30s`. Fractions of a second are
   ignored.
 
@@ -111,21 +117,22 @@ If the column *environment* names a variable, this variable sets the default for
 `HCLOUD_LOAD_BALANCERS_` before its name.
 
 The column *official* describes how the official CCM reads the value. The official CCM doesn't ignore white
-space, doesn't accept a duration without a unit, and reads `TRUE ` differently from `true`. `python -m ccm
-lint --for=official FILE` finds the values that the official CCM would read differently. The official CCM
-also has no keys for single ports.
+space, and doesn't accept a duration without a unit. For example, `TRUE ` isn't a valid boolean for the
+official CCM. `python -m ccm lint --for=official FILE` finds the values that the official CCM would read
+differently from our CCM. The official CCM doesn't support the keys for single ports.
 
-In a new load balancer, a setting without an annotation has its default. In an existing load balancer, a
-setting that never had an annotation keeps its current value. For example, the CCM doesn't change TLS that
-you enabled on a port, or its certificates. There are three exceptions:
+If a Service has no annotation for a setting, a new load balancer gets the default of the setting. In an
+existing load balancer, the setting keeps its current value, unless the Service had the annotation earlier.
+For example, if you enabled TLS on a port in the Cloud Console, the CCM changes neither TLS nor the
+certificates. There are three exceptions:
 
 - The protocol, port and path of a health check change to the values on this page.
 - The port that receives the traffic on the nodes is always the node port of the Service.
 - In a shared load balancer, the CCM resets each port setting without an annotation to its default.
 
-If you remove an annotation, the CCM reverts its effect. There is one exception: you used
-the official CCM, and you removed the annotation before our CCM started for the first time. In this case, the
-setting keeps its value.
+If you remove an annotation, the CCM resets the setting to its default. The CCM can't notice an annotation
+that you removed before our CCM started for the first time, for example while you used the official CCM. In
+this case, the setting keeps its value.
 
 The keys and values of all annotations with this prefix may have at most 32768 characters together. If they
 are longer, the CCM ignores all annotations with this prefix.
@@ -133,8 +140,8 @@ are longer, the CCM ignores all annotations with this prefix.
 If annotations are invalid, the Event `InvalidLoadBalancerAnnotation` lists each mistake with the key, the
 value and the allowed values. Until you correct the mistakes, the CCM creates no load balancer for the
 Service. An existing load balancer keeps its settings, and the CCM only updates its targets. `python -m ccm
-lint FILE` finds the same mistakes without a cluster. `python -m ccm plan service/NAME` shows the changes
-that the CCM would make.
+lint FILE` finds these mistakes without a connection to a cluster. `python -m ccm plan service/NAME` shows
+the changes that the CCM would make.
 """
 
 _ANNOTATIONS_OF_PORTS = """
@@ -144,9 +151,9 @@ The annotations in this table apply to all ports of a Service. To change a setti
 `port.NUMBER.` before the key, for example `port.443.protocol: https`. The key of a single port takes
 precedence.
 
-If you set no key of a health check, the health check has the defaults of Hetzner's API. With
-`externalTrafficPolicy: Local`, the CCM instead configures an HTTP check of `/healthz` on the Service's health
-check port.
+If you set none of the keys for health checks, the health check has the defaults of Hetzner's API. If the
+Service also has `externalTrafficPolicy: Local`, the CCM configures an HTTP check of `/healthz` on the
+Service's health check port.
 """
 
 
@@ -180,12 +187,12 @@ _HTTP_ROWS = {
     "`HTTPS_PROXY`, `HTTP_PROXY`": "The proxy for `https://` and `http://` addresses. The names may also be "
     "in lower case.",
     "`NO_PROXY`": "The destinations that the CCM reaches without a proxy: names, addresses and ranges "
-    "(`10.0.0.0/8`), separated with commas. Each can have a port. A name includes its subdomains. A name "
-    "with a leading dot includes only its subdomains. `*` means all destinations. Loopback addresses never "
-    "use a proxy.",
+    "(`10.0.0.0/8`), separated with commas. Each destination can have a port. A name "
+    "includes its subdomains. A name with a leading dot includes only its subdomains. `*` means all "
+    "destinations. The CCM never uses a proxy for loopback addresses.",
     "`SSL_CERT_FILE`": "A file with certificate authorities, which replaces the file of the system.",
     "`SSL_CERT_DIR`": "Folders with certificate authorities, separated with `:`, which replace the folders "
-    "of the system. The CCM reads all files in these folders, for example those of a mounted ConfigMap.",
+    "of the system. The CCM reads all files in these folders, for example the files of a mounted ConfigMap.",
     "`REQUESTS_CA_BUNDLE`": "A file or folder with certificate authorities, which replaces the file and the "
     "folders of the system.",
 }
@@ -255,9 +262,10 @@ Only the latest release is supported. Before version 1.0, a minor version may co
 which [the changelog](../../CHANGELOG.md) lists.
 
 Each release supports the three minor versions of Kubernetes that Kubernetes itself supports on the day of
-the release. When Kubernetes ends the support for a minor version, the next release also ends it.
+the release. When Kubernetes ends the support for a minor version, our next release no longer
+supports this version.
 
-The next release contains the fixes. Older releases don't get fixes. To report a vulnerability, see
+Bugs are fixed in the next release. Older releases don't get fixes. To report a vulnerability, see
 [Security](../../SECURITY.md).
 
 ## Deprecation
@@ -266,20 +274,20 @@ Flags, annotations, variables, settings, metrics and commands are removed in the
 
 1. The changelog lists the deprecated name and its replacement.
 2. The deprecated name works for at least two minor versions or six months, whichever is longer. If you use
-   it, the CCM logs a warning.
+   the deprecated name, the CCM logs a warning.
 3. The changelog lists the removal. The program then rejects the name, and the error contains the
    replacement.
 
-Some flags, annotations and metrics come from upstream Kubernetes or from the official CCM. If their source
-deprecates them, we deprecate them, too.
+Some flags, annotations and metrics come from upstream Kubernetes or from the official CCM. If upstream
+or the official CCM deprecates such a name, our CCM also deprecates the name.
 
 ## Upgrades
 
 - Upgrade the CCM by one minor version at a time. Read the changelog for each version. A
   [test](../guides/releasing.md#the-upgrade) upgrades the CCM from the previous version, with Nodes, load
   balancers, routes and the lease.
-- Downgrades of the CCM aren't tested. To go back, first check the `plan` of the older version, then install
-  that version.
+- Downgrades of the CCM aren't tested. Before you install an older version, run `ccm plan` of the older
+  version and check the changes that it would make.
 - During a rollout, two replicas may have different versions. Only the replica that holds the lease is active.
 - Before you upgrade Kubernetes, upgrade the CCM to a release that supports the new version of Kubernetes.
 - [Upgrade Kubernetes](../guides/upgrades.md) by one minor version at a time. Upgrade the control servers

@@ -65,8 +65,8 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_NETWORK",
             TEXT,
             (
-                "The name or ID of the private network. With a network, Nodes get internal addresses, load "
-                "balancers are attached to the network, and the route controller can run."
+                "The name or ID of the private network. If you set a network, Nodes get internal addresses, "
+                "load balancers are attached to the network, and the route controller can run."
             ),
         ),
         (
@@ -134,15 +134,15 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_SERVER_CACHE_MODE",
             one_of("all", "one", "off"),
             (
-                "With `off`, the CCM sends a request for each lookup of a server. `all` and `one` have the "
-                "same effect."
+                "If the value is `off`, the CCM sends a request for each lookup of a server. If the value "
+                "is `all` or `one`, the CCM uses a cached list of all servers."
             ),
             "all",
         ),
         (
             "HCLOUD_SERVER_CACHE_MAX_AGE",
             DURATION,
-            "The maximum age of cached server data. Without a value, each controller has its own default.",
+            "The maximum age of cached server data. If unset, each controller uses its own default.",
         ),
     ),
     *_group(
@@ -169,7 +169,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "ROBOT_RATE_LIMIT_WAIT_TIME",
             DURATION,
-            "The pause after the CCM exceeds Robot's request limit. 0s means one minute.",
+            "The pause after the CCM exceeds Robot's request limit. `0s` means one minute.",
             "0s",
         ),
         (
@@ -195,12 +195,12 @@ VARIABLES: tuple[Variable, ...] = (
         (
             _BALANCER + "TYPE",
             TEXT,
-            "The type of a load balancer. Without a value, the type is `lb11`, which is the smallest type.",
+            "The type of a load balancer. If unset, the type is `lb11`, which is the smallest type.",
         ),
         (
             _BALANCER + "ALGORITHM_TYPE",
             one_of("round_robin", "least_connections", any_case=True),
-            "The algorithm of a load balancer. Without a value, the algorithm is `round_robin`.",
+            "The algorithm of a load balancer. If unset, the algorithm is `round_robin`.",
         ),
         (
             _BALANCER + "DISABLE_PRIVATE_INGRESS",
@@ -214,7 +214,7 @@ VARIABLES: tuple[Variable, ...] = (
             _BALANCER + "DISABLE_PUBLIC_NETWORK",
             BOOLEAN,
             (
-                "Disable (true) or enable (false) the public interface. Without a value, the CCM doesn't "
+                "Disable (true) or enable (false) the public interface. If unset, the CCM doesn't "
                 "change the interface."
             ),
         ),
@@ -228,24 +228,24 @@ VARIABLES: tuple[Variable, ...] = (
             _BALANCER + "HEALTH_CHECK_INTERVAL",
             seconds_within(3, 60),
             (
-                "The time between health checks, 3s to 60s. Without a value or with 0, the default of "
-                "Hetzner's API applies."
+                "The time between health checks, 3s to 60s. If unset or 0, the CCM uses the default of "
+                "Hetzner's API."
             ),
         ),
         (
             _BALANCER + "HEALTH_CHECK_TIMEOUT",
             seconds_within(1, 60),
             (
-                "The timeout of a health check, 1s to 60s. Without a value or with 0, the default of "
-                "Hetzner's API applies."
+                "The timeout of a health check, 1s to 60s. If unset or 0, the CCM uses the default of "
+                "Hetzner's API."
             ),
         ),
         (
             _BALANCER + "HEALTH_CHECK_RETRIES",
             number_within(1, 5),
             (
-                "The number of failed health checks after which a target is unhealthy, 1 to 5. Without a "
-                "value or with 0, the default of Hetzner's API applies."
+                "The number of failed health checks after which a target is unhealthy, 1 to 5. If unset "
+                "or 0, the CCM uses the default of Hetzner's API."
             ),
         ),
         (
@@ -319,14 +319,14 @@ VARIABLES: tuple[Variable, ...] = (
         (
             MASS_DELETION_BREAKER,
             BOOLEAN,
-            "The CCM sets this variable to the value of `--mass-deletion-breaker`. Your value is ignored.",
+            "The CCM sets this variable to the value of `--mass-deletion-breaker`, and ignores your value.",
             "true",
         ),
         (
             DRY_RUN,
             BOOLEAN,
             (
-                "`python -m ccm plan` sets this variable. With `true`, the CCM serves no metrics and can "
+                "`python -m ccm plan` sets this variable to true. The CCM then serves no metrics, and can "
                 "run on any machine."
             ),
             "false",
