@@ -152,7 +152,7 @@ class NodeController:
         since = self._status_failing_since
         if since is None or loop_time() - since < 2 * self._options.status_update_frequency:
             return None
-        return f"the machines could not be listed for {loop_time() - since:.0f} s"
+        return f"listing the machines has failed for {loop_time() - since:.0f} s"
 
     async def reconcile(self, name: str) -> float | None:
         """Reconcile one Node; returns the seconds to wait if the last attempt was refused, or had no effect.

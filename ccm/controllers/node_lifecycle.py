@@ -150,7 +150,7 @@ class NodeLifecycleController:
         silence = 0.0 if self._failing_since is None else loop_time() - self._failing_since
         if silence < _PATIENCE:
             return None
-        return f"the machines of nodes that are not ready could not be checked for {silence:.0f} s"
+        return f"checking the machines of nodes that are not ready has failed for {silence:.0f} s"
 
     async def monitor(self) -> None:
         """Look once at every Node."""

@@ -155,7 +155,7 @@ class RouteController:
             return f"{self._held_back} routes are not deleted: {_NOT_SEEN}"
         if self._failing_since is None or loop_time() - self._failing_since < 600:
             return None
-        return f"routes could not be reconciled for {loop_time() - self._failing_since:.0f} s"
+        return f"reconciling the routes has failed for {loop_time() - self._failing_since:.0f} s"
 
     async def _reconcile_and_return(self, _: str) -> float:
         started = loop_time()
@@ -359,8 +359,9 @@ class RouteController:
             return
         self._explained.add(node.metadata.uid)
         message = (
-            f"The cloud's network can't route {', '.join(cidrs)}, because networks have no IPv6 or this "
-            "isn't a CIDR. The CNI must carry packets to this range itself, for example in a tunnel"
+            f"The cloud's network can't route {', '.join(cidrs)}, because the network doesn't support "
+            "IPv6 or the range isn't a valid CIDR. The CNI plugin must carry packets to this range, for "
+            "example in a tunnel"
         )
         log.info("pod_cidr_not_routed", node=name, cidrs=list(cidrs))
         self._recorder.event(reference_to(node), "Normal", "PodCIDRNotRouted", message)

@@ -258,8 +258,8 @@ def _own_problem(claim: _Claim) -> str:
     if not claim.is_confirmed:
         machine = claim.machine
         return (
-            f"the node has the provider ID of machine {machine.name}, which is for a node named "
-            f"{machine.node}"
+            f"the node has the provider ID of machine {machine.name}, but this machine belongs to the "
+            f"node named {machine.node}"
         )
     return ""
 

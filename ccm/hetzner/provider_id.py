@@ -44,6 +44,6 @@ def _number(provider_id: str, prefix: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20) or not 0 < int(text) <= _MAX_NUMBER:
         message = f"provider ID {provider_id!r}: {prefix!r} must be followed by a server's number"
         # It can't be changed once it is set, so the advice is not to correct it.
-        advice = ". Delete the Node; its kubelet then registers a new one"
+        advice = ". Delete the Node. Its kubelet then registers a new Node"
         raise CloudError(message, notices=[Notice("InvalidProviderID", message + advice)])
     return int(text)

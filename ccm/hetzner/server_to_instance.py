@@ -99,7 +99,10 @@ def chosen_ipv6(annotations: Mapping[str, str]) -> tuple[str, tuple[Notice, ...]
     # Behind the sign for a zone Python takes whatever comes, and would have it in the Node's addresses.
     if address is not None and not address.scope_id:
         return str(address), ()
-    message = f"The annotation {EXTERNAL_IPV6}={text!r} isn't an IPv6 address like 2001:db8::5; it is ignored"
+    message = (
+        f"The annotation {EXTERNAL_IPV6}={text!r} isn't an IPv6 address like 2001:db8::5, so the annotation "
+        "is ignored"
+    )
     return "", (Notice("InvalidExternalIPv6", message),)
 
 

@@ -157,7 +157,7 @@ def _undecodable(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta:
 
 
 def _bad_answer(what: str) -> Unreadable:
-    text = f"unexpected response of the API server: {what}"
+    text = f"unexpected response from the API server: {what}"
     return Unreadable(reason="BadAnswer", message=text)
 
 

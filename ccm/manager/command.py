@@ -83,7 +83,10 @@ def main(
     if options.routes_lack_range:
         log.warning(
             "routes_off",
-            why=("--cluster-cidr is not given; --configure-cloud-routes=false has the same effect"),
+            why=(
+                "--cluster-cidr is not set, so the CCM creates no routes. If you don't need routes, set "
+                "--configure-cloud-routes=false"
+            ),
         )
     try:
         return asyncio.run(_until_signalled(_run(options, cloud, environment, metrics, redactor)))

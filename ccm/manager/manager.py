@@ -137,7 +137,8 @@ class Manager:
         """Reach the cloud, however long that takes; health reports that we wait for it."""
         if not self._cloud.has_cluster_id and not self._options.flags["allow-untagged-cloud"]:
             problem = (
-                f'cloud provider "{self._cloud.name}" has no cluster id; set it, or --allow-untagged-cloud'
+                f'cloud provider "{self._cloud.name}" has no cluster ID; set the ID, or set '
+                "--allow-untagged-cloud"
             )
             raise ConfigurationError([problem])
         backoff, waiting = Backoff(base=1.0), "starting"
@@ -173,7 +174,7 @@ class Manager:
     def _queues_move(self) -> str | None:
         stuck = {name: age for name, age in self._metrics.longest_work().items() if age > _STUCK}
         queues = ", ".join(f"{name} for {age:.0f} s" for name, age in stuck.items())
-        return f"the reconcile of a key doesn't end in queue {queues}" if stuck else None
+        return f"the controller doesn't finish a key in queue {queues}" if stuck else None
 
     async def _start(self, entry: Entry, controller: Controller, group: asyncio.TaskGroup) -> None:
         log.info("controller_started", controller=entry.name)
@@ -192,7 +193,7 @@ def _informer_check(informer: Informer[Any]) -> Callable[[], str | None]:
         silence = 0.0 if since is None else loop_time() - since
         if silence < _STALE:
             return None
-        return f"{informer.path} could not be watched for {silence:.0f} s: {informer.last_error}"
+        return f"watching {informer.path} has failed for {silence:.0f} s: {informer.last_error}"
 
     return check
 

@@ -163,7 +163,7 @@ def _leader_election(flags: ParsedFlags) -> Iterator[str]:
     if deadline <= flags["leader-elect-retry-period"] * _JITTER:
         yield f"--leader-elect-renew-deadline: must exceed {_JITTER} times --leader-elect-retry-period"
     if 0 < duration < 1:
-        yield "--leader-elect-lease-duration: must be at least 1s, since leases count whole seconds"
+        yield "--leader-elect-lease-duration: must be at least 1s, because leases count whole seconds"
     if flags["leader-elect-resource-lock"] != "leases":
         yield "--leader-elect-resource-lock: only leases is possible"
     for name in ("leader-elect-resource-name", "leader-elect-resource-namespace"):
@@ -190,7 +190,7 @@ def _serving(flags: ParsedFlags) -> Iterator[str]:
     except ValueError:
         yield f"--bind-address: {flags['bind-address']!r} isn't an IP address"
     if flags["secure-port"] and flags["secure-port"] == flags["webhook-secure-port"]:
-        yield f"--webhook-secure-port: must not be --secure-port's {flags['secure-port']}"
+        yield f"--webhook-secure-port: must differ from --secure-port, which is {flags['secure-port']}"
     certificate, key = flags["tls-cert-file"], flags["tls-private-key-file"]
     if bool(certificate) != bool(key):
         yield "--tls-cert-file and --tls-private-key-file: set both or neither"

@@ -133,7 +133,7 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
         if asked is None or port.protocol != "TCP" or asked.protocol != "https":
             continue
         if not (asked.certificates.uploaded or asked.certificates.domains):
-            yield f"port {port.port} has protocol https and no certificate: name some in http-certificates"
+            yield f"port {port.port} has protocol https and no certificate: set http-certificates"
     if for_official:
         differences = hccm_comparison.compare_with_hccm(view, _NO_DEFAULTS, network=True)
         yield from (f"under the official CCM: {difference}" for difference in differences)

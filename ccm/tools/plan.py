@@ -76,7 +76,7 @@ async def plan_for(subject: str, context: ControllerContext) -> Findings:
     looked_after = [one for one, controllers in known.items() if any(map(context.options.runs, controllers))]
     if kind and plural not in looked_after:
         entries = ",".join(context.options.flags["controllers"])
-        raise ConfigurationError([f"plan: with --controllers={entries} nothing changes for {plural}"])
+        raise ConfigurationError([f"plan: no controller of --controllers={entries} changes {plural}"])
     findings = Findings()
     work = {"nodes": _nodes, "services": _services, "routes": _routes}
     async with _synced(context):
@@ -172,7 +172,9 @@ async def _orphans(context: ControllerContext, balancers: LoadBalancers, finding
     except CloudError as error:
         findings.errors["orphans"] = str(error)
         return
-    steps = [f"leave {orphan.what} alone: its Service ({orphan.uid}) does not exist" for orphan in found]
+    steps = [
+        (f"don't change {orphan.what}, because its Service ({orphan.uid}) does not exist") for orphan in found
+    ]
     if steps:
         findings.steps["orphans"] = steps
 
@@ -188,7 +190,8 @@ async def _routes(_name: str, context: ControllerContext, findings: Findings) ->
         return
     steps = [f"delete route to {route.destination} by {route.gateway}" for route in plan.deletions]
     steps += [
-        f"make route to {route_spec.destination} for node {route_spec.node}" for route_spec in plan.creations
+        (f"create route to {route_spec.destination} for node {route_spec.node}")
+        for route_spec in plan.creations
     ]
     steps += [
         f"node {route_spec.node}: {route_spec.problem}" for route_spec in plan.specs if route_spec.problem
@@ -311,7 +314,7 @@ service account of the Pod.
 """
 _WHERE_SETTINGS_ARE = (
     "flags and environment must be those of the running manager: "
-    "--settings-from=deployment/NAMESPACE/NAME takes them from the cluster"
+    "--settings-from=deployment/NAMESPACE/NAME reads them from the cluster"
 )
 
 

@@ -101,7 +101,7 @@ async def test_it_plans_and_then_does_what_it_planned(arm: World, certificate: t
     code, planned = await arm.run("plan", *arm.flags)
     assert code == 0, planned
     assert f"set provider ID hcloud://{server['id']}" in planned
-    assert "make route to" in planned
+    assert "create route to" in planned
     assert await arm.routes() == {}
 
     ccm = await arm.start(*certificate, *PATIENT)

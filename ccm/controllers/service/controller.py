@@ -118,7 +118,7 @@ class ServiceController:
         if not (self._services.synced.is_set() and self._nodes.synced.is_set()):
             return "the lists of Services and Nodes are not complete yet"
         longest = max(self.queue.ages(), default=0.0)
-        return f"one Service has been in process for {longest:.0f} s" if longest > STUCK else None
+        return f"the controller has worked on one Service for {longest:.0f} s" if longest > STUCK else None
 
     async def reconcile(self, key: str) -> None:
         """Make the load balancer of one Service right. Raises ServiceNotSynced."""
@@ -242,9 +242,14 @@ class ServiceController:
         key = service.metadata.key
         look = self._cache.changed(old, new, loop_time(), self._is_failing)
         if look.contested:
-            text = f"another client repeatedly changes what the service controller writes: {look.contested}"
+            text = (
+                "another client repeatedly changes fields that the service controller writes: "
+                f"{look.contested}"
+            )
             self._syncer.report_warning(
-                service, "ServiceContested", f"{text}. The controller repairs this with increasing delays"
+                service,
+                "ServiceContested",
+                f"{text}. The controller writes these fields again, with increasing delays",
             )
         if look.after is not None:
             self.queue.add_after(key, look.after)

@@ -171,7 +171,7 @@ class ServiceSyncer:
         except KubernetesError as error:
             raise ServiceNotSynced(f"{unknown}: {error}") from error
         if any(page.undecodable for page in found):
-            raise ServiceNotSynced(f"{unknown}: the object of this name can't be decoded")
+            raise ServiceNotSynced(f"{unknown}: the object with this name can't be decoded")
         return next((item for page in found for item in page.items), None)
 
     def report_normal(self, service: Service, reason: str, message: str) -> None:

@@ -71,7 +71,7 @@ class ActionWaiter:
             return await asyncio.wait_for(asyncio.shield(future), self._timeout)
         except TimeoutError:
             self._pending.pop(action.id, None)
-            message = f"action {action.command} ({action.id}) still runs after {self._timeout:g} s"
+            message = f"action {action.command} ({action.id}) is still running after {self._timeout:g} s"
             raise ActionTimedOut(message) from None
 
     async def _poll(self) -> None:

@@ -116,7 +116,7 @@ class HetznerApi:
             if pages.complete:
                 return pages.listing()
             came = f"{pages.count} of {pages.total}"
-        raise unavailable(operation, f"the list is incomplete: {came} items came")
+        raise unavailable(operation, f"the list is incomplete: received {came} items")
 
     async def act(self, path: str, body: Mapping[str, object] | None = None, *, priority: Priority) -> Action:
         """Start an action; wait for it with :meth:`wait`."""
@@ -261,7 +261,9 @@ class HetznerApi:
             pages.add(convert(answer.get(key), list[Json], f"GET {path}"))
             pagination = convert(answer.get("meta", {}), Meta, f"GET {path}").pagination
             if pagination.next_page is not None and not page < pagination.next_page <= MAX_PAGES:
-                raise unavailable(f"GET {path}", f"page {page} is followed by page {pagination.next_page}")
+                raise unavailable(
+                    f"GET {path}", f"the response says that page {pagination.next_page} follows page {page}"
+                )
             pages.total, page = pagination.total_entries, pagination.next_page
         return pages
 

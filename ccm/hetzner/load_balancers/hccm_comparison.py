@@ -39,18 +39,25 @@ _CHECKS = ("health-check-port", "health-check-interval", "health-check-timeout",
 
 NAME = "official"
 OURS: Mapping[str, str] = {
-    "adopt": "the official CCM doesn't support the key, and deletes the load balancer together with the "
-    "Service. To prevent that, annotate delete-protection: 'true' while ours still runs",
-    "share": "the official CCM doesn't support the key. One of the Services keeps the load balancer, and the "
-    "other Services get their own load balancers with new addresses. Remove the key from one Service at a "
-    "time while ours still runs, and move clients to the new addresses",
+    "adopt": (
+        "the official CCM doesn't support the key, and deletes the load balancer together with the Service. "
+        "To prevent that, annotate delete-protection: 'true' while our CCM still runs"
+    ),
+    "share": (
+        "the official CCM doesn't support the key. One of the Services keeps the load balancer, and the "
+        "other Services get their own load balancers with new addresses. Remove the key from one Service at "
+        "a time while our CCM still runs, and move clients to the new addresses"
+    ),
     "preserve-foreign": "the official CCM doesn't support the key, and removes ports and targets that "
     "others added. Move those ports and targets to another load balancer first",
-    "labels": "the official CCM doesn't support the key. Existing labels stay, and changes of the annotation "
-    "have no effect",
+    "labels": (
+        "the official CCM doesn't support the key. Existing labels stay, and changes to the annotation have "
+        "no effect"
+    ),
     "delete-protection": (
-        "the official CCM doesn't support the key. A protected load balancer stays protected, and stays "
-        "when you delete its Service. Remove the protection at Hetzner before you delete the Service"
+        "the official CCM doesn't support the key. A protected load balancer keeps its protection, and "
+        "remains after you delete its Service. Remove the protection at Hetzner before you delete the "
+        "Service"
     ),
 }
 """For each key that the official CCM doesn't support: what it would do, and what to do first."""
@@ -94,9 +101,9 @@ def compare_with_hccm(
 def _class(name: str) -> Iterator[str]:
     if name:
         yield (
-            f"spec.loadBalancerClass: {name!r}: the official CCM ignores Services with a class. It doesn't "
-            "update the targets, and the load balancer stays when you delete the Service. Recreate the "
-            "Service without a class"
+            f"spec.loadBalancerClass: {name!r}: the official CCM ignores Services with a class. It "
+            "doesn't update the targets, and the load balancer remains after you delete the Service. "
+            "Recreate the Service without a class"
         )
 
 
@@ -115,8 +122,8 @@ def _used_by_others(service: ServiceView, balancer: LoadBalancer | None) -> Iter
     if balancer is not None and theirs and not service.annotations.get(PREFIX + "share", "").strip():
         yield (
             f"load balancer {balancer.name} ({balancer.id}) has ports of other Services "
-            f"({enumerated(theirs)}). The official CCM removes these ports. Remove the key share from those "
-            "Services while ours still runs"
+            f"({enumerated(theirs)}). The official CCM removes these ports. Remove the key share from "
+            "those Services while our CCM still runs"
         )
 
 
@@ -146,7 +153,7 @@ def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancer
                 continue
             general = service.annotations.get(PREFIX + key, "").strip()
             says = f"{key} says {shown(general)}" if general else f"{key} is not set"
-            text = f"{name}: the official CCM doesn't support keys of single ports, and {says}"
+            text = f"{name}: the official CCM doesn't support keys for single ports, and {says}"
             if key == "protocol":
                 became = theirs.ports[number].protocol
                 lost = " without certificates" if asked.protocol == "https" != became else ""
@@ -196,7 +203,7 @@ def _primary_ips(
 def _consequence(name: str, reading: OfficialFormat) -> str:
     if name in _READ_AT_DELETION:
         return (
-            "the official CCM rejects this value and keeps retrying. It can't delete the load balancer either"
+            "the official CCM rejects this value and keeps retrying. It also can't delete the load balancer"
         )
     if name == "certificate-type":
         return "the official CCM accepts only the exact word, and treats the certificate as uploaded"
@@ -254,8 +261,8 @@ def _local(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer 
     if any(check is None or not check.chosen for check in checks):
         number = service.health_check_node_port or "<spec.healthCheckNodePort>"
         yield (
-            "spec.externalTrafficPolicy: 'Local': the official CCM checks node ports with TCP, ours checks "
-            "kube-proxy. To keep checking kube-proxy, annotate health-check-protocol: 'http', "
+            "spec.externalTrafficPolicy: 'Local': the official CCM checks node ports with TCP. Our CCM "
+            "checks kube-proxy. To keep this check, annotate health-check-protocol: 'http', "
             f"health-check-port: '{number}', health-check-http-path: '/healthz' and http-status-codes: "
             "'200'"
         )

@@ -175,7 +175,7 @@ def make_certificate() -> Certificate:
         )
     except (OSError, subprocess.SubprocessError) as error:
         problem = (
-            "no certificate could be made for the health and metrics server, because OpenSSL 3 is not "
+            "can't create a certificate for the health and metrics server, because OpenSSL 3 is not "
             "available as a shared library; set --tls-cert-file and --tls-private-key-file, or "
             "--secure-port=0"
         )

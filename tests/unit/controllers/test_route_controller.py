@@ -198,7 +198,7 @@ async def test_a_cloud_that_cannot_be_listed_changes_nothing(cluster: Cluster) -
     assert conditions(cluster, "n1") == []
     assert made.healthy() is None
     await run_for(made, 900)
-    assert "could not be reconciled" in (made.healthy() or "")
+    assert "reconciling the routes has failed" in (made.healthy() or "")
 
 
 async def test_one_nodes_trouble_is_not_the_controllers(cluster: Cluster) -> None:

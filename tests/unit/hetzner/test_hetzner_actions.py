@@ -68,7 +68,7 @@ async def test_polls_get_rarer_and_soon_again_for_new_work() -> None:
 async def test_waiting_ends_some_time() -> None:
     actions = Actions()
     waiter = actions.waiter(timeout=10)
-    with pytest.raises(ActionTimedOut, match="still runs after 10 s"):
+    with pytest.raises(ActionTimedOut, match="is still running after 10 s"):
         await waiter.wait(Action(1, "slow"))
     await waiter.close()
 

@@ -37,7 +37,7 @@ def test_bad_numbers(scheme: str, text: str) -> None:
     assert str(error.value).startswith(f"provider ID {scheme + text!r}: {scheme!r} must be followed by")
     (notice,) = error.value.notices
     assert notice.reason == "InvalidProviderID"
-    assert notice.message == f"{error.value}. Delete the Node; its kubelet then registers a new one"
+    assert notice.message == f"{error.value}. Delete the Node. Its kubelet then registers a new Node"
 
 
 @pytest.mark.parametrize("text", ["aws:///eu/i-1", "k3s://x", "openstack://1", "", "hcloud:/1", "HCLOUD://1"])

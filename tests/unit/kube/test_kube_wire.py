@@ -53,7 +53,7 @@ def test_odd_item_costs_only_itself():
 )
 def test_no_list_is_an_error(text):
     """An empty list has a version: whatever else has no items must not have all that is known deleted."""
-    with pytest.raises(KubernetesError, match="unexpected response of the API server"):
+    with pytest.raises(KubernetesError, match="unexpected response from the API server"):
         decode_page(text, Node)
 
 

@@ -197,7 +197,10 @@ class TestNotOursToDelete:
             assert (await site.ensure(changed)).steps == ()
             assert await site.requests() == before, "it is not tried again at each look"
         [notice] = [one for one in result.notices if one.reason == "ManagedCertificateKept"]
-        assert f"({ours['id']}) was requested for this Service. It stays, because" in notice.message
+        assert (
+            f"({ours['id']}) was requested for this Service. The certificate is not deleted, because"
+            in notice.message
+        )
         assert not notice.warning
         assert ours["id"] in {certificate["id"] for certificate in await certificates(site)}
 

@@ -33,7 +33,8 @@ ASKED = {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24"}
 SUBNET = "~private-subnet-ip-range is '10.0.1.0/24', but the load balancer has the address 10.0.0.5"
 FOREIGN = f"{PREFIX}preserve-foreign"
 STAYS = (
-    "a load balancer can't be moved: {}. To move it, delete it or the Service, and the CCM creates a new one"
+    "a load balancer can't be moved: {}. Delete the load balancer, and the CCM creates a new one in the "
+    "requested place"
 )
 
 
@@ -200,7 +201,10 @@ class TestOneThatIsThere:
         preserve = spec({"preserve-foreign": "true", **ASKED})
         held = choose_placement(preserve, observed(balancer(private_net=nets), network=1))
         assert (held.network, held.private_ip, held.ip_range) == (None, "10.0.0.9", "10.0.0.0/24")
-        text = f"the load balancer stays in network 8, 9, because others use it there ({FOREIGN})"
+        text = (
+            "the load balancer stays in network 8, 9, because other clients' ports or targets may need "
+            f"that network ({FOREIGN})"
+        )
         assert said(held.notices) == [("LoadBalancerNotMoved", text)]
         moved = choose_placement(spec(), observed(balancer(private_net=nets), network=1))
         assert (moved.network, moved.notices) == (1, ())

@@ -132,7 +132,7 @@ def test_what_an_operator_allows_some_namespaces(key: str, variable: str) -> Non
         return read(service, defaults, network=True)
 
     refused, name = found("other"), PREFIX + key
-    assert refused.warnings == {name: f"{name}: {variable} doesn't allow it for namespace 'shop'"}
+    assert refused.warnings == {name: f"{name}: {variable} doesn't allow this annotation in namespace 'shop'"}
     assert (refused.hostname, refused.private_ipv4, "protection" in refused.settings) == (
         "a.example",
         "",
@@ -402,7 +402,7 @@ class TestUnsupported:
         ("ports", "why"),
         [
             (("53/UDP", "80"), "the load balancer omits these ports: 53/UDP"),
-            (("53/UDP", "54/SCTP"), "it has no certificate for these ports: 53/UDP, 54/SCTP"),
+            (("53/UDP", "54/SCTP"), "no load balancer is created for these ports: 53/UDP, 54/SCTP"),
         ],
     )
     def test_other_protocols(self, ports: tuple[str, ...], why: str) -> None:

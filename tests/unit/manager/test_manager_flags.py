@@ -164,7 +164,7 @@ def test_values(arguments, name, value):
         (["--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"], "--tls-cipher-suites: 'TLS_RSA_WITH_RC4_128_SHA'"),
         (["--kubeconfig=/none"], "--kubeconfig: the file /none can't be read"),
         (["--client-ca-file=/none"], "--client-ca-file: the file /none can't be read"),
-        (["--secure-port=10260"], "--webhook-secure-port: must not be --secure-port's 10260"),
+        (["--secure-port=10260"], "--webhook-secure-port: must differ from --secure-port, which is 10260"),
         (["--logging-format=xml"], "--logging-format: 'xml' is neither text nor json"),
         (["--webhooks=a"], "--webhooks: isn't offered"),
         (["--enable-leader-migration"], "--enable-leader-migration: isn't offered"),

@@ -246,7 +246,7 @@ async def test_watch_that_stays_broken_shows(server, cloud):
     await asyncio.sleep(120)
     assert run.health.answer("readyz", verbose=False)[0] == 500
     why = run.health.results("readyz")["informer-nodes"] or ""
-    assert "/api/v1/nodes could not be watched for" in why
+    assert "watching /api/v1/nodes has failed for" in why
 
 
 async def test_work_that_does_not_end_shows(server, cloud):
@@ -260,7 +260,7 @@ async def test_work_that_does_not_end_shows(server, cloud):
     assert run.health.answer("readyz", verbose=False) == (200, "ok")
     await asyncio.sleep(200)
     assert run.health.answer("readyz", verbose=False)[0] == 500
-    assert "the reconcile of a key doesn't end in queue Nodes for" in (
+    assert "the controller doesn't finish a key in queue Nodes for" in (
         run.health.results("readyz")["queues"] or ""
     )
     assert run.health.answer("livez", verbose=False) == (200, "ok")

@@ -85,7 +85,7 @@ async def test_services(site: Site) -> None:
 async def test_what_is_left_of_services(site: Site) -> None:
     site.put_services("web")
     await site.cloud.load_balancers.ensure(ServiceView("shop", "lost", "uid-lost"), [])
-    expected = ["leave the load balancer of shop/lost alone: its Service (uid-lost) does not exist"]
+    expected = ["don't change the load balancer of shop/lost, because its Service (uid-lost) does not exist"]
     assert (await site.steps("services"))["orphans"] == expected
     assert "orphans" not in await site.steps("service/web")
 
@@ -167,7 +167,7 @@ async def test_routes(site: Site) -> None:
     site.put_node("a", "fake://1", address="10.0.0.1", **cidrs)
     site.cloud.instances.add(Instance("fake://1", "a"))
     site.cloud.routes.attach("fake://1", "a", "10.0.0.1")
-    assert (await site.steps("routes"))["routes"] == ["make route to 10.244.1.0/24 for node a"]
+    assert (await site.steps("routes"))["routes"] == ["create route to 10.244.1.0/24 for node a"]
 
 
 async def test_one_failure_hides_no_other_plan(site: Site) -> None:
@@ -184,7 +184,11 @@ async def test_one_failure_hides_no_other_plan(site: Site) -> None:
         ((), "service/nothing", "plan: "),
         ((), "servers", "plan: "),
         ((), "service/theirs", "no service/theirs that this CCM manages"),
-        (("--controllers=cloud-node-controller",), "service/theirs", "nothing changes for services"),
+        (
+            ("--controllers=cloud-node-controller",),
+            "service/theirs",
+            "no controller of --controllers=cloud-node-controller changes services",
+        ),
     ],
 )
 async def test_subjects_that_can_not_be_planned(flags: tuple[str, ...], subject: str, text: str) -> None:

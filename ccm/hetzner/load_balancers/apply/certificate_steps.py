@@ -103,7 +103,7 @@ async def delete_certificates(step: DeleteCertificates, state: ApplyState) -> No
             continue
         cache.certificates.spared(certificate.id)
         who = " and ".join(users) or "something"
-        text = f"{name} was requested for this Service. It stays, because {who} uses it"
+        text = f"{name} was requested for this Service. The certificate is not deleted, because {who} uses it"
         state.notices.append(Notice("ManagedCertificateKept", text, warning=False))
 
 

@@ -116,9 +116,9 @@ def _uploaded(
     errors: list[CloudError] = []
     if foreign:
         text = (
-            f"http-certificates: this namespace may not use {quoted(foreign)}. To allow it, add the label "
-            f"{NAMESPACE}={observed.service.namespace} to the certificate at Hetzner, or add the namespace "
-            "to CCM_CERTIFICATE_NAMESPACES (for certificates without that label: "
+            f"http-certificates: this namespace may not use {quoted(foreign)}. To allow this, add the "
+            f"label {NAMESPACE}={observed.service.namespace} to the certificate at Hetzner, or add the "
+            "namespace to CCM_CERTIFICATE_NAMESPACES (for certificates without that label: "
             "CCM_UNLABELLED_CERTIFICATE_NAMESPACES)"
         )
         errors.append(_missing(port, text))

@@ -96,7 +96,8 @@ def _not_adopted(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[No
     if observed.is_owner and not observed.adopting and ADOPTED not in actual.labels:
         text = (
             f"{PREFIX}adopt: {spec.adopt!r} is not adopted, because load balancer {actual.name} "
-            f"({actual.id}) already belongs to this Service. To adopt the other one, delete {actual.name}"
+            f"({actual.id}) already belongs to this Service. To adopt {spec.adopt!r}, delete "
+            f"{actual.name}"
         )
         yield Notice("LoadBalancerNotAdopted", text)
 

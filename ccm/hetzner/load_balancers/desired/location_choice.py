@@ -78,9 +78,9 @@ def _not_assigned(
         key, name = PRIMARY_IP_KEY.format(family), f"{balancer.name} ({balancer.id})"
         yield Notice(
             "PrimaryIPNotAssigned",
-            f"{key}: load balancer {name} keeps {address.ip}, because Hetzner assigns a Primary IP only to a "
-            f"new load balancer. To get a load balancer with {shown(reference)}, delete this one, or delete "
-            "and recreate the Service",
+            f"{key}: load balancer {name} keeps {address.ip}, because Hetzner assigns a Primary IP only "
+            f"to a new load balancer. To get a load balancer with {shown(reference)}, delete {name}, or "
+            "delete and recreate the Service",
         )
 
 
@@ -169,13 +169,13 @@ def _not_moved(
     if ip and asked and not _contains(spec.ip_range, ip):
         parts.append(f"{key} is {spec.ip_range!r}, but the load balancer has the address {ip}")
     if parts:
-        text = f"a load balancer can't be moved: {'; '.join(parts)}. To move it, delete it "
-        yield Notice("LoadBalancerNotMoved", text + "or the Service, and the CCM creates a new one")
+        text = f"a load balancer can't be moved: {'; '.join(parts)}. Delete the load balancer, "
+        yield Notice("LoadBalancerNotMoved", text + "and the CCM creates a new one in the requested place")
     if held:
         there = ", ".join(str(net.network) for net in balancer.private_net)
         text = (
-            f"the load balancer stays in network {there}, because others use it there "
-            f"({PREFIX}preserve-foreign)"
+            f"the load balancer stays in network {there}, because other clients' ports or targets may "
+            f"need that network ({PREFIX}preserve-foreign)"
         )
         yield Notice("LoadBalancerNotMoved", text)
 

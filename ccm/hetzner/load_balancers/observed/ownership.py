@@ -90,15 +90,16 @@ def _place(
     same_name = next((balancer for balancer, _ in everyone if balancer.name == spec.name), None)
     if same_name is not None and scope.tenants.may_adopt(service.namespace, same_name.labels):
         raise NotOurLoadBalancer(
-            f"a load balancer named {same_name.name!r} ({same_name.id}) exists and does not belong to this "
-            f"Service. To take it over, annotate the Service with {PREFIX}adopt: {str(same_name.id)!r}. To "
-            f"create another load balancer, choose its name with {PREFIX}name"
+            f"a load balancer named {same_name.name!r} ({same_name.id}) exists and does not belong to "
+            f"this Service. To take over this load balancer, annotate the Service with {PREFIX}adopt: "
+            f"{str(same_name.id)!r}. To create another load balancer, choose its name with {PREFIX}name"
         )
     if same_name is not None:
         raise NotOurLoadBalancer(
             f"a load balancer named {spec.name!r} exists and does not belong to this Service. To create "
-            f"another one, choose its name with {PREFIX}name. To take over the existing one, label it "
-            f"{NAMESPACE}={service.namespace} at Hetzner and annotate the Service with {PREFIX}adopt"
+            f"another load balancer, choose its name with {PREFIX}name. To take over the existing one, "
+            f"label it {NAMESPACE}={service.namespace} at Hetzner and annotate the Service with "
+            f"{PREFIX}adopt"
         )
     return None, True, False
 
@@ -145,9 +146,10 @@ def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: Clu
     if not owned and not scope.tenants.may_adopt(service.namespace, found[0].labels if found else {}):
         # One text for all cases: who is not allowed to adopt does not learn what others have.
         raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {spec.adopt!r}, or "
-            f"it does not exist. To allow it, add the label {NAMESPACE}={service.namespace} to the load "
-            "balancer at Hetzner, or add the namespace to CCM_ADOPT_NAMESPACES"
+            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {spec.adopt!r}, "
+            "or that load balancer does not exist. To allow the adoption, add the label "
+            f"{NAMESPACE}={service.namespace} to the load balancer at Hetzner, or add the namespace to "
+            "CCM_ADOPT_NAMESPACES"
         )
     if not found:
         raise NotOurLoadBalancer(
@@ -158,8 +160,9 @@ def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: Clu
     owner = balancer.labels.get(SERVICE_UID, "")
     if owner and owner != service.uid:
         raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: load balancer {balancer.name!r} ({balancer.id}) belongs to the Service with UID "
-            f"{owner}. If that Service no longer exists, remove the label {SERVICE_UID} of the load balancer"
+            f"{PREFIX}adopt: load balancer {balancer.name!r} ({balancer.id}) belongs to the Service with "
+            f"UID {owner}. If that Service no longer exists, remove the label {SERVICE_UID} from the "
+            "load balancer"
         )
     return balancer
 

@@ -328,7 +328,7 @@ def _allowed(
     }
     whole = {key: text for key, text in annotations.whole.items() if key not in forbidden}
     return replace(annotations, whole=whole), {
-        PREFIX + key: f"{PREFIX}{key}: {variable} doesn't allow it for namespace {namespace!r}"
+        PREFIX + key: f"{PREFIX}{key}: {variable} doesn't allow this annotation in namespace {namespace!r}"
         for key, variable in forbidden.items()
     }
 

@@ -72,7 +72,7 @@ def parse(text: str) -> Selector:
     while True:
         found[_requirement(tokens)] = None
         if len(found) > MAX_CONDITIONS:
-            raise ValueError(f"it has more than {MAX_CONDITIONS} conditions")
+            raise ValueError(f"the selector has more than {MAX_CONDITIONS} conditions")
         if tokens.next == _END:
             return Selector(tuple(found))
         tokens.expect(",")
@@ -104,7 +104,7 @@ class _Tokens:
     def word(self, allowed: Callable[[str], bool], what: str) -> str:
         """Consume a key or a value."""
         if self.next in _SPECIAL or self.next == _END or not allowed(self.next):
-            raise ValueError(f"{self.next!r} isn't a {what} of a label")
+            raise ValueError(f"{self.next!r} isn't a valid label {what}")
         return self.take()
 
 

@@ -127,7 +127,7 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
         why = (
             "the load balancer omits these ports"
             if len(others) < len(service.ports)
-            else "it has no certificate for these ports"
+            else "no load balancer is created for these ports"
         )
         text = f"Hetzner load balancers support only TCP; {why}: {out}"
         notices.append(Notice("UnsupportedProtocolConfigured", text))
