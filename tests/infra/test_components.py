@@ -122,7 +122,7 @@ def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
             settings(**GIVEN, pools=[{"name": "db", "count": 1, name: value}])
     pages = {
         "components": r"with Python names and without (.*?):",
-        "pools": r"They don't accept (.*?)\.",
+        "pools": r"set `drain_seconds`\. You can't set (.*?)\.",
     }
     for page, said in pages.items():
         (listed,) = re.findall(said, GUIDE.with_name(f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)

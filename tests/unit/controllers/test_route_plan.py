@@ -198,7 +198,8 @@ def test_a_machine_is_a_nodes_only_if_the_cloud_says_so() -> None:
     plan = plan_routes(nodes, world, CLUSTER)
     assert created(plan) == [(B, "10.0.0.2")]
     assert problems(plan) == {
-        "aaa": "the node has the provider ID of machine server-7, but this machine belongs to the node named vpn"
+        "aaa": "the node has the provider ID of machine server-7, "
+        "but this machine belongs to the node named vpn"
     }
     there = replace(world, routes=(Route(C, "10.0.0.7"), Route(B, "10.0.0.2")))
     assert not plan_routes(nodes, there, CLUSTER).problems, "such a route that is there is all right"

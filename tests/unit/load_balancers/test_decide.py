@@ -315,7 +315,7 @@ class TestWhoseItBecomes:
 class TestNotAdopted:
     TEXT = (
         f"{PREFIX}adopt: 'other' is not adopted, because load balancer there (7) already belongs to this "
-        "Service. To adopt 'ours', delete there"
+        "Service. To adopt 'other', delete there"
     )
 
     def test_while_it_has_one(self) -> None:

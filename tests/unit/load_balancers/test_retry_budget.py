@@ -96,7 +96,7 @@ async def test_an_action_that_hangs_is_waited_for_once(site: BalancerSite) -> No
     api.act = begun  # type: ignore[method-assign]
     hanging = ActionWaiter(still_running, timeout=0.01)  # it never ends
     api._actions[api.token.number, Priority.LOAD_BALANCERS] = hanging
-    with pytest.raises(CloudError, match="still runs"):
+    with pytest.raises(CloudError, match="still running"):
         await site.ensure(view())
     assert (await site.sky.counts())[ADD_TARGET] == 1
 

@@ -99,6 +99,7 @@ _SANDBOX = tuple(
     for network in (
         *("127.0.0.0/8", "::1/128"),
         *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"),  # RFC 5737, RFC 3849
+        "198.18.0.0/21",  # for benchmarks (RFC 2544); machines have it if the others are in use
     )
 )
 
