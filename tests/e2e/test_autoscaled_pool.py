@@ -155,7 +155,7 @@ def test_servers_of_the_autoscaler_join_and_go_alone_with_their_pool_and_with_ev
     refused = scaled.dev("up", check=False)
     assert refused.returncode
     said = refused.stdout
-    assert "default/on-burst: no controller recreates it" in said, said
+    assert "default/on-burst: no controller recreates this Pod" in said, said
     assert first["name"] in names(scaled)
     scaled.dev("kubectl", "delete", "pod", "on-burst", "--now")
     scaled.dev("up")
