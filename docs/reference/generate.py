@@ -36,64 +36,68 @@ _FLAGS = f"""# Flags
 {MADE}
 
 Start the CCM with `python -m ccm [flags]`. As in all Kubernetes programs, you can write a flag as
-`--name=value` or `--name value`. If you set a boolean flag without a value, the flag is true. Separate the
-items of a list with commas. If you repeat a flag with a list, each repetition adds items to the list.
-Durations have the form `300ms` or `1h30m`. If flags or variables of the [environment](environment.md) are
-invalid, the CCM prints all mistakes and exits with code 2.
+`--name=value` or `--name value`. A boolean flag without a value is true. If the value of a flag is a list,
+separate the items with commas. If you repeat such a flag, each repetition adds items to the list. Durations
+have the form `300ms` or `1h30m`. If flags or variables of the [environment](environment.md) are invalid, the
+CCM prints all mistakes and exits with code 2.
 
-The names, types and defaults are the same as upstream's. The CCM accepts the flags in *italics*, so that
-existing command lines work. The CCM ignores these flags and lists them in its log. If you set a flag that
-isn't on this page, the CCM exits with an error.
+The flags have the same names, types and defaults as in upstream Kubernetes. The flags in *italics* have no
+effect. The CCM accepts these flags, so that existing command lines work, and lists them in its log. If you
+set a flag that isn't on this page, the CCM exits with an error.
 
-`--controllers` accepts {{controllers}}. `*` enables all controllers, and `-name` disables one of them.
-You can also use the names of older releases: {{aliases}}.
+`--controllers` accepts {{controllers}}. `*` enables all controllers, and `-name` disables one of them. You
+can also use the names of the controllers in older releases of Kubernetes: {{aliases}}.
 """
 
 _ENVIRONMENT = f"""# Environment
 {MADE}
 
 The CCM reads these environment variables if `--cloud-provider` is `hcloud` or `ccm-from-scratch`. The
-official CCM has the same variables, except the {{ours}} variables that are marked with †. Only our CCM has
-the variables that are marked with †.
+official CCM has the same variables, except the {{ours}} variables with the mark †, which only our CCM has.
 
-- White space around values is ignored. An empty variable is treated as unset.
-- Booleans have the spellings of Go, such as `true`, `1` or `f`.
-- Durations have the format of Go (`90s`, `1m30s`), or are whole seconds.
+- The CCM ignores white space around values. An empty variable has the same effect as a variable that isn't
+  set.
+- A boolean is written as in Go, for example `true`, `1` or `f`.
+- A duration is written as in Go (`90s`, `1m30s`), or as a whole number of seconds.
 - `/configz` on the secure port shows the current values, including defaults. For each secret, `/configz`
   only shows whether the secret is set.
 
-You can also store a **secret** in a file. `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` and `ROBOT_PASSWORD_FILE`
-contain the path of the file. When the file changes, the CCM uses the new secret for its next request. You
-don't need to restart the CCM. If you set both `HCLOUD_TOKEN` and `HCLOUD_TOKEN_FILE`, for example, the CCM
-uses `HCLOUD_TOKEN`.
+You can also store a **secret** in a file. Set `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` or
+`ROBOT_PASSWORD_FILE` to the path of the file. When the content of the file changes, the CCM uses the new
+secret for its next request, without a restart. If you set both a variable such as `HCLOUD_TOKEN` and the
+corresponding variable for a file, such as `HCLOUD_TOKEN_FILE`, the CCM ignores the file.
 
-The operator of the cluster can reserve a load balancer or certificate for one namespace. To do this, set
-the **label** `ccm-from-scratch/namespace` at Hetzner to the name of the namespace. You don't need to set a
-variable. A Service that already uses the load balancer or certificate can continue to use it. If a
-certificate has no label that names a namespace, Service or cluster, all Services can use the certificate,
-as with the official CCM.
+The operator of the cluster can reserve a load balancer or certificate for one namespace. To do this, set the
+**label** `ccm-from-scratch/namespace` of the load balancer or certificate to the name of the namespace, for
+example in the Hetzner Console. If a Service of another namespace already uses the load balancer or
+certificate, this Service can continue to use it.
 
-If several clusters use the same Hetzner project, set a different `CCM_CLUSTER_ID` in each cluster. You can
-also set the ID after the cluster has created load balancers. These load balancers then get the ID with
-their next change.
+If a certificate has no label with a namespace, Service or cluster, all Services can use the certificate, as
+with the official CCM.
 
-The CCM doesn't change load balancers that have a different ID. If you change the ID of a cluster, the CCM
-therefore no longer changes the cluster's existing load balancers, and each Service gets an Event. If you
-don't set an ID, the CCM can share a load balancer only after the running process of the CCM has processed
-the Service that owns the load balancer.
+If several clusters use the same Hetzner project, set a different `CCM_CLUSTER_ID` in each cluster. If you
+set the ID after the CCM has created load balancers, each of these load balancers gets the ID when the CCM
+changes the load balancer next time.
+
+The CCM doesn't change load balancers with the ID of another cluster. If you change the ID of a cluster, the
+CCM therefore stops changing the cluster's existing load balancers, and each Service gets an Event. If you
+don't set an ID and several Services share a load balancer, the following applies after each start of the
+CCM: the CCM must first process the Service that owns the load balancer, before it processes the other
+Services.
 """
 
 _METRICS = f"""# Metrics
 {MADE}
 
-The CCM serves its metrics on `https://…:10258/metrics`. A client needs a token of an account that may `get`
-the path `/metrics`. If `HCLOUD_METRICS_ENABLED` is true, the CCM also serves the metrics without
-authentication on `http://…:8233/metrics`.
+The CCM serves its metrics on `https://…:10258/metrics`. A client must send the token of a ServiceAccount
+that may `get` the path `/metrics`. If `HCLOUD_METRICS_ENABLED` is true, the CCM also serves the metrics
+without authentication on `http://…:8233/metrics`.
 
 The metrics that begin with `ccm_` exist only in our CCM. The metrics that begin with `hcloud_api_` or
-`cloud_controller_manager_` have the names of the official CCM. All other metrics have the names of upstream.
-Their descriptions in the table are quotations from upstream and from the Prometheus client for Python. The
-path `/metrics/slis` serves only the metrics `kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
+`cloud_controller_manager_` have the same names as in the official CCM. All other metrics have the same names
+as in upstream Kubernetes. The table quotes the descriptions of these other metrics from upstream Kubernetes
+and from the Prometheus client for Python. The path `/metrics/slis` serves only the metrics
+`kubernetes_healthcheck` and `kubernetes_healthchecks_total`.
 
 For alerts and a dashboard, see [What to watch](../guides/operating.md#what-to-watch). For the objectives, see
 [Service level objectives](service-levels.md). To configure Prometheus, see [Scraping with a
@@ -103,57 +107,59 @@ token](../guides/operating.md#scraping-with-a-token).
 _ANNOTATIONS = f"""# Annotations of Services
 {MADE}
 
-All keys begin with `{PREFIX}`. The keys that aren't marked *ours* are the keys of the official CCM.
+All keys begin with `{PREFIX}`. The keys with the mark *ours* are available only in our CCM. The official CCM
+has the other keys, too.
 
 - Values are strings, so `true` and numbers need quotes in YAML.
-- Upper and lower case are equivalent in keywords such as `true` and `tcp`.
-- A list is separated with commas. White space around values and list items is ignored.
+- You can write keywords such as `true` and `tcp` in upper or lower case.
+- The items of a list are separated with commas. The CCM ignores white space around values and list items.
 - An empty value has the same effect as a missing annotation, unless the row of the annotation describes a
   different effect.
-- A duration is a number of seconds (`15`) or a text such as `15s` or `1m30s`. Fractions of a second are
-  ignored.
+- A duration is a number of seconds (`15`) or a text such as `15s` or `1m30s`. The CCM ignores fractions of a
+  second.
 
-If the column *environment* names a variable, this variable sets the default for all Services. Put
-`HCLOUD_LOAD_BALANCERS_` before its name.
+If the column *environment* contains the name of a variable, this variable sets the default for all Services.
+Prefix the name with `HCLOUD_LOAD_BALANCERS_`.
 
-The column *official* describes how the official CCM reads the value. The official CCM doesn't ignore white
-space, and doesn't accept a duration without a unit. For example, `TRUE ` isn't a valid boolean for the
-official CCM. `python -m ccm lint --for=official FILE` finds the values that the official CCM would read
-differently from our CCM. The official CCM doesn't support the keys for single ports.
+The column *official* describes how the official CCM parses the value. The official CCM doesn't ignore white
+space, and doesn't accept a duration without a unit. For example, the official CCM rejects the boolean
+`TRUE ` because of the space. `python -m ccm lint --for=official FILE` lists the values that the official CCM
+would parse differently from our CCM. The official CCM doesn't support keys such as `port.443.protocol`,
+which set the value for a single port.
 
 If a Service has no annotation for a setting, a new load balancer gets the default of the setting. In an
-existing load balancer, the setting keeps its current value, unless the Service had the annotation earlier.
-For example, if you enabled TLS on a port in the Cloud Console, the CCM changes neither TLS nor the
-certificates. There are three exceptions:
+existing load balancer, the setting keeps its current value. For example, if you enabled TLS on a port in the
+Cloud Console, the CCM changes neither TLS nor the certificates of the port. There are three exceptions:
 
-- The protocol, port and path of a health check change to the values on this page.
-- The port that receives the traffic on the nodes is always the node port of the Service.
+- The CCM sets the protocol, port and path of each health check to the defaults on this page.
+- The CCM always sets the destination port of the load balancer to the node port of the Service.
 - In a shared load balancer, the CCM resets each port setting without an annotation to its default.
 
-If you remove an annotation, the CCM resets the setting to its default. The CCM can't notice an annotation
-that you removed before our CCM started for the first time, for example while you used the official CCM. In
-this case, the setting keeps its value.
+If you remove an annotation, the CCM resets the setting to its default. However, if you removed the
+annotation before our CCM processed the Service for the first time, our CCM can't detect the removal. In this
+case, the setting keeps its value. For example, you may have removed the annotation while the official CCM
+was running.
 
-The keys and values of all annotations with this prefix may have at most 32768 characters together. If they
-are longer, the CCM ignores all annotations with this prefix.
+The keys and values of all annotations with this prefix may have at most 32768 characters together. If the
+annotations of a Service exceed this limit, the CCM ignores all annotations with this prefix.
 
 If annotations are invalid, the Event `InvalidLoadBalancerAnnotation` lists each mistake with the key, the
 value and the allowed values. Until you correct the mistakes, the CCM creates no load balancer for the
-Service. An existing load balancer keeps its settings, and the CCM only updates its targets. `python -m ccm
-lint FILE` finds these mistakes without a connection to a cluster. `python -m ccm plan service/NAME` shows
-the changes that the CCM would make.
+Service. An existing load balancer keeps its settings, and the CCM only updates its targets. To find mistakes
+without a connection to a cluster, run `python -m ccm lint FILE`. To show the changes that the CCM would
+make, run `python -m ccm plan service/NAME`.
 """
 
 _ANNOTATIONS_OF_PORTS = """
 ## The ports
 
-The annotations in this table apply to all ports of a Service. To change a setting of one port, put
-`port.NUMBER.` before the key, for example `port.443.protocol: https`. The key of a single port takes
-precedence.
+The annotations in this table apply to all ports of a Service. To change a setting of one port, write
+`port.NUMBER.` before the key, for example `port.443.protocol: https`. If both keys are set, the key of the
+single port takes precedence.
 
-If you set none of the keys for health checks, the health check has the defaults of Hetzner's API. If the
-Service also has `externalTrafficPolicy: Local`, the CCM configures an HTTP check of `/healthz` on the
-Service's health check port.
+If you set none of the keys for health checks, the health check has the defaults of Hetzner's API. There is
+one exception: if the Service has `externalTrafficPolicy: Local`, the CCM configures an HTTP check of
+`/healthz` on the Service's health check node port.
 """
 
 
@@ -179,8 +185,9 @@ def _flag_row(flag: Flag) -> tuple[str, ...]:
 
 _HTTP = """## Proxies and certificate authorities
 
-The CCM uses these variables for the Cloud API, Robot and traces. They have the same meaning as in programs
-written in Go. The CCM never uses a proxy for the Kubernetes API and the metadata service.
+These variables have the same meaning as in programs written in Go. The CCM applies them to its connections
+to Hetzner's Cloud API, to Robot and to the receiver of traces. The CCM never uses a proxy for the Kubernetes
+API and the metadata service.
 
 """
 _HTTP_ROWS = {
@@ -249,28 +256,28 @@ _VERSIONS = f"""# Versions, support and deprecation
 | CCM | Kubernetes | k3s | Kubernetes supports it until | tests |
 | --- | --- | --- | --- | --- |
 {{rows}}
-- The table lists the tested versions of Kubernetes. The releasing guide explains
+- The table lists the versions of Kubernetes with which we test the CCM. The guide about releases explains
   [which tests run](../guides/releasing.md#what-it-was-tested-with).
-- The Helm chart installs on Kubernetes `{{chart}}`. Versions that aren't in the table aren't tested.
-- The CCM and the tools run on Python {{pythons}}. The CCM's image contains Python 3.13.
-  The tests run on the Python of the machine, usually 3.11.
-- The annotations, flags and metrics match the official CCM v1.39.0.
+- You can install the Helm chart on Kubernetes `{{chart}}`. We don't test versions that aren't in the table.
+- The CCM and the tools run on Python {{pythons}}. The CCM's image contains Python 3.13. The tests use the
+  Python version of the test machine, usually 3.11.
+- The annotations, flags and metrics are compatible with the official CCM v1.39.0.
 
 ## Support
 
-Only the latest release is supported. Before version 1.0, a minor version may contain incompatible changes,
-which [the changelog](../../CHANGELOG.md) lists.
+We support only the latest release. Before version 1.0, a minor version may contain incompatible changes.
+[The changelog](../../CHANGELOG.md) lists these changes.
 
 Each release supports the three minor versions of Kubernetes that Kubernetes itself supports on the day of
-the release. When Kubernetes ends the support for a minor version, our next release no longer
-supports this version.
+the release. When the Kubernetes project ends the support for a minor version, our next release doesn't
+support this minor version any more.
 
-Bugs are fixed in the next release. Older releases don't get fixes. To report a vulnerability, see
+We fix bugs in the next release, and not in older releases. To report a vulnerability, see
 [Security](../../SECURITY.md).
 
 ## Deprecation
 
-Flags, annotations, variables, settings, metrics and commands are removed in these steps:
+We remove flags, annotations, variables, settings, metrics and commands in these steps:
 
 1. The changelog lists the deprecated name and its replacement.
 2. The deprecated name works for at least two minor versions or six months, whichever is longer. If you use
@@ -284,10 +291,10 @@ or the official CCM deprecates such a name, our CCM also deprecates the name.
 ## Upgrades
 
 - Upgrade the CCM by one minor version at a time. Read the changelog for each version. A
-  [test](../guides/releasing.md#the-upgrade) upgrades the CCM from the previous version, with Nodes, load
-  balancers, routes and the lease.
-- Downgrades of the CCM aren't tested. Before you install an older version, run `ccm plan` of the older
-  version and check the changes that it would make.
+  [test](../guides/releasing.md#the-upgrade) upgrades the CCM from the previous version in a cluster with
+  Nodes, load balancers and routes.
+- We don't test downgrades of the CCM. Before you install an older version, run `ccm plan` of the older
+  version, and check the changes that the older version would make.
 - During a rollout, two replicas may have different versions. Only the replica that holds the lease is active.
 - Before you upgrade Kubernetes, upgrade the CCM to a release that supports the new version of Kubernetes.
 - [Upgrade Kubernetes](../guides/upgrades.md) by one minor version at a time. Upgrade the control servers
