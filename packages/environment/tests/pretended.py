@@ -1,9 +1,9 @@
-"""Programs that stand for others: shell scripts, and a sandbox that never answers."""
+"""A sandbox that never answers, and the processes of a folder."""
 
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hetzner_machines import processes
@@ -21,6 +21,15 @@ input()
 """
 
 
+def commands_below(folder: Path) -> list[str]:
+    """Command lines of processes that name a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # the process has just ended
+            found.append(path.read_bytes().decode(errors="replace"))
+    return [line for line in found if str(folder) in line]
+
+
 @contextmanager
 def pretended_sandbox(clone: Site, backend: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process that looks like the clone's sandbox and never answers."""
@@ -35,11 +44,3 @@ def pretended_sandbox(clone: Site, backend: str) -> Iterator[subprocess.Popen[by
         )
         yield child
         child.kill()
-
-
-def script(path: Path, body: str) -> Path:
-    """An executable shell script; makes its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-    return path

@@ -1,5 +1,3 @@
-"""What servers can be on a host, and which packages come first: one decision for every command."""
-
 import os
 import subprocess
 import sys
@@ -15,6 +13,7 @@ from sandbox.environment import HOLLOW, MACHINES
 from sandbox.errors import MissingRequirement, SandboxError
 from sandbox.kubernetes.components import COMPONENTS
 from sandbox.prepare import agree
+from tests.child_processes import run
 
 BARE = {
     MACHINES: packages.missing({MACHINES, packages.BUILD}, lambda _proof: False),
@@ -115,16 +114,9 @@ sys.exit(dev.main(sys.argv[2:]))
 
 def test_up_on_macos(tmp_path):
     # What macOS lacks is taken away from a Python of ours; it shows how far the commands come.
-    done = subprocess.run(
-        [sys.executable, "-c", PRETEND_MACOS, str(tmp_path), "up"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
-    )
-    assert done.returncode == 1, done.stderr
-    assert done.stdout == ""
+    command = [sys.executable, "-c", PRETEND_MACOS, str(tmp_path), "up"]
+    done = run(command, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
     assert done.stderr.startswith("✗ servers need a Linux kernel, but this is macOS"), done.stderr
     assert done.stderr.count("\n") == 1
 

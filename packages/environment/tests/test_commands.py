@@ -1,8 +1,5 @@
-import subprocess
-
 import pytest
 import yaml
-from pretended import script
 
 from ccm_pulumi.lib.files import ROOT
 from hetzner_emulator.address import past_proxies
@@ -18,6 +15,7 @@ from sandbox.hollow import ccm
 from sandbox.images.send import Answer, Result
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.remote import Way, ssh, ways
+from tests.child_processes import run, script
 
 PUBLIC, PRIVATE = Way("203.0.113.4"), Way("10.0.0.5", jump="203.0.113.9")
 SERVERS = {"dev-control": PUBLIC, "dev-worker-1": PRIVATE, "dev-worker-11": None}
@@ -28,12 +26,10 @@ def test_finding_a_machine(name, way):
     assert choose(SERVERS, name) == way
 
 
-@pytest.mark.parametrize(
-    ("name", "says"), [("nope", "no server matches 'nope'; servers: dev-control"), ("11", "isn't running")]
-)
-def test_unknown_and_ambiguous_machines(name, says):
-    with pytest.raises(SandboxError, match=says):
-        choose(SERVERS, name)
+def test_unknown_and_ambiguous_machines():
+    for name, says in (("nope", "no server matches 'nope'; servers: dev-control"), ("11", "isn't running")):
+        with pytest.raises(SandboxError, match=says):
+            choose(SERVERS, name)
 
 
 def listed(name, role, public="", private="", status="running"):
@@ -94,11 +90,8 @@ def test_no_login_to_records():
 
 
 def test_exports_are_quoted():
-    lines = shell_lines({"A": "it's; $HOME", "PATH": "/x y"})
-    script = "\n".join([*lines, 'printf "%s\\n%s" "$A" "$PATH"'])
-    said = subprocess.run(
-        ["sh", "-c", script], capture_output=True, text=True, env={"PATH": "/bin"}, check=True
-    )
+    lines = [*shell_lines({"A": "it's; $HOME", "PATH": "/x y"}), 'printf "%s\\n%s" "$A" "$PATH"']
+    said = run(["sh", "-c", "\n".join(lines)], env={"PATH": "/bin"}, check=True)
     assert said.stdout.splitlines() == ["it's; $HOME", "/x y:/bin"]
 
 
@@ -153,10 +146,7 @@ NODE = {
     "spec": {"providerID": "ccm-from-scratch://1", "taints": [{"key": "other", "effect": "NoSchedule"}]},
     "status": {
         "conditions": [{"type": "Ready", "status": "True"}],
-        "addresses": [
-            {"type": "ExternalIP", "address": "203.0.113.4"},
-            {"type": "ExternalIP", "address": "2001:db8::1"},
-        ],
+        "addresses": [{"type": "ExternalIP", "address": ip} for ip in ("203.0.113.4", "2001:db8::1")],
     },
 }
 
@@ -165,14 +155,9 @@ def test_reading_a_node():
     state = cluster.node_state(NODE)
     assert (state.ready, state.initialized, state.external_ip) == (True, True, "203.0.113.4")
     assert state.region == "eu-central"
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [{}, {"providerID": "x://1", "taints": [{"key": cluster.UNINITIALIZED_TAINT, "effect": "NoSchedule"}]}],
-)
-def test_a_node_without_provider_id_or_with_the_taint_is_not_initialized(spec):
-    assert not cluster.node_state({**NODE, "spec": spec}).initialized
+    taints = [{"key": cluster.UNINITIALIZED_TAINT, "effect": "NoSchedule"}]
+    for spec in ({}, {"providerID": "x://1", "taints": taints}):
+        assert not cluster.node_state({**NODE, "spec": spec}).initialized
 
 
 def test_a_kubectl_that_does_not_end(site, tmp_path):

@@ -1,5 +1,3 @@
-"""The essay's experiment: what is shown of two clusters, and that nothing is left of them."""
-
 import asyncio
 import os
 import signal
@@ -9,25 +7,15 @@ import time
 from pathlib import Path
 
 import pytest
-from pretended import script
+from pretended import commands_below
 
 from sandbox.commands.compare import interruptible
 from sandbox.comparison import stage
 from sandbox.exit_codes import exit_code
 from sandbox.kubernetes.toolchain import Toolchain
+from tests.child_processes import run, script
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def below(folder):
-    """Command lines of processes that name a folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes())
-        except OSError:  # it has just ended
-            continue
-    return [line for line in found if str(folder).encode() in line]
 
 
 SCRIPT = """
@@ -50,7 +38,7 @@ def command(tmp_path, programs):
 
 @pytest.mark.slow
 def test_both_clusters(command, tmp_path):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+    done = run(command, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     said = " ".join(done.stdout.split())
     assert "<pending> forever" in said
@@ -58,7 +46,7 @@ def test_both_clusters(command, tmp_path):
     assert "10.244.0.0/24 via" in said
     assert "scheduled to with-" in said
     assert list(tmp_path.iterdir()) == []
-    assert below(tmp_path) == []
+    assert commands_below(tmp_path) == []
 
 
 def test_a_cluster_that_does_not_start(tmp_path, capsys):
@@ -73,7 +61,7 @@ def test_a_cluster_that_does_not_start(tmp_path, capsys):
 def test_ctrl_c_removes_everything(command, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
         deadline = time.monotonic() + 120
-        while not any(b"kube-apiserver" in line for line in below(tmp_path)):
+        while not any("kube-apiserver" in line for line in commands_below(tmp_path)):
             assert running.poll() is None, running.stdout.read()
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -81,4 +69,4 @@ def test_ctrl_c_removes_everything(command, tmp_path):
         said = running.communicate(timeout=120)[0]
     assert running.returncode == 130, said
     assert list(tmp_path.iterdir()) == []
-    assert below(tmp_path) == []
+    assert commands_below(tmp_path) == []

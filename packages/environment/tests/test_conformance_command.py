@@ -15,7 +15,6 @@ from sandbox.kubernetes_tests.selection import ALL, DEFAULT, DELETION, focused
         (["--node-deletion"], DELETION),
         (["--focus", r"DNS\pL"], focused(r"DNS\pL")),
     ],
-    ids=["nothing", "all", "node-deletion", "focus"],
 )
 def test_selections_of_tests(words, chosen):
     assert _chosen(parse(["conformance", *words])[1]) == chosen
@@ -30,7 +29,6 @@ def test_selections_of_tests(words, chosen):
         (["--processes", "many"], "'many'"),
         (["DNS"], "unrecognized arguments: DNS"),
     ],
-    ids=["empty", "two", "none", "word", "place"],
 )
 def test_invalid_words(words, said, capsys):
     with pytest.raises(SystemExit, match="2"):

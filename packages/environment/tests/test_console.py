@@ -1,4 +1,5 @@
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -6,18 +7,9 @@ from rich.console import Console
 from sandbox.console import Steps
 
 
-class Clock:
-    """A clock that only moves on request."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> SimpleNamespace:
+    return SimpleNamespace(now=0.0)
 
 
 @pytest.fixture
@@ -26,8 +18,8 @@ def screen() -> io.StringIO:
 
 
 @pytest.fixture
-def steps(screen: io.StringIO, clock: Clock) -> Steps:
-    return Steps(Console(file=screen, force_terminal=False, width=40), clock)
+def steps(screen: io.StringIO, clock: SimpleNamespace) -> Steps:
+    return Steps(Console(file=screen, force_terminal=False, width=40), lambda: clock.now)
 
 
 @pytest.mark.parametrize("text", ["2001:db8:0:a::1 :smile:", "[bold]x[/bold] [0] " + "x" * 60])

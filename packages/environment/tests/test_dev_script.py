@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pretended import script
+
+from tests.child_processes import run, script
 
 ROOT = Path(__file__).resolve().parents[3]
 # Programs of POSIX and macOS: no bash, no GNU program, no /proc.
@@ -41,11 +42,8 @@ def programs(tmp_path):
     return folder
 
 
-def call(command, programs, cwd=None, **variables):
-    environment = {"PATH": str(programs), **variables}
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env=environment
-    )
+def call(command, programs, variables=None, **options):
+    return run(command, env={"PATH": str(programs), **(variables or {})}, **options)
 
 
 @pytest.mark.parametrize("shell", ["sh", "dash", "bash", "busybox"])
@@ -68,7 +66,7 @@ def test_it_is_called_by_links(clone, programs, tmp_path):
     (tmp_path / "second").symlink_to(tmp_path / "bin/first")
     (programs / "ccmfs").symlink_to(tmp_path / "second")
     for command in (tmp_path / "bin/first", tmp_path / "second", "ccmfs"):
-        done = call([command, "status"], programs, cwd=tmp_path / "bin", CDPATH=str(tmp_path))
+        done = call([command, "status"], programs, {"CDPATH": str(tmp_path)}, cwd=tmp_path / "bin")
         assert done.stdout.splitlines()[0] == str(clone / ".venv/bin/python"), done.stderr
 
 
@@ -82,7 +80,7 @@ def test_it_finds_home_in_passwd(clone, programs):
 def test_a_changed_pin_needs_python(clone, programs, changed):
     with (clone / changed).open("a") as file:
         file.write("\n")
-    done = call([str(clone / "dev"), "status"], programs, HOME=str(clone))
+    done = call([str(clone / "dev"), "status"], programs, {"HOME": str(clone)})
     assert done.returncode == 1
     assert "no Python >= 3.11 on PATH" in done.stderr
 
@@ -153,8 +151,8 @@ NOBODY = 65534
 
 
 @contextmanager
-def called_by(user, clone, programs, prepare, **variables):
-    """Call the script in a copy of the clone that ``prepare`` changed; root calls it as the copy's owner."""
+def called_after(prepare, clone, programs):
+    """Call the script in a copy of the clone that ``prepare`` changed; root calls it as another user."""
     (programs / "ls").symlink_to(shutil.which("ls"))
     with tempfile.TemporaryDirectory() as name:
         opened = Path(name)
@@ -165,20 +163,12 @@ def called_by(user, clone, programs, prepare, **variables):
         (root / ".sandbox").mkdir()
         caller = {}
         if os.geteuid() == 0:
-            caller = {"user": user, "group": user, "extra_groups": []}
+            caller = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
             for path in (root, root / ".venv", root / ".sandbox"):
-                os.chown(path, user, user)
+                os.chown(path, NOBODY, NOBODY)
         prepare(root)
-        done = subprocess.run(
-            ["sh", str(root / "dev"), "status"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            cwd=root,
-            env={"PATH": str(opened / "programs"), **variables},
-            **caller,
-        )
+        command = ["sh", str(root / "dev"), "status"]
+        done = call(command, opened / "programs", {"HOME": "/nowhere"}, cwd=root, **caller)
         try:
             yield root, done
         finally:
@@ -186,31 +176,21 @@ def called_by(user, clone, programs, prepare, **variables):
                 path.chmod(0o755)
 
 
-PARTS = pytest.mark.parametrize("part", [".", ".venv", ".sandbox"])
-ROOT_ALONE = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
-
-
-@ROOT_ALONE
-@PARTS
-def test_a_clone_of_another_user(clone, programs, part):
-    def of_root(root):
-        os.chown(root / part, 0, 0)
-
-    with called_by(NOBODY, clone, programs, of_root, HOME="/nowhere") as (root, done):
-        where = root if part == "." else root / part
+@pytest.mark.parametrize("part", [".", ".venv", ".sandbox"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(
+            lambda path: os.chown(path, 0, 0),
+            "can't write to {}, which belongs to ",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users"),
+        ),
+        (lambda path: path.chmod(0o555), "{} is not writable: "),  # like a read-only file system
+    ],
+    ids=["another-user", "read-only"],
+)
+def test_an_unwritable_clone(clone, programs, part, change, said):
+    with called_after(lambda root: change(root / part), clone, programs) as (root, done):
         assert (done.returncode, done.stdout) == (1, "")
         [line] = done.stderr.splitlines()
-        assert f"can't write to {where}, which belongs to " in line
-
-
-@PARTS
-def test_an_unwritable_clone(clone, programs, part):
-    """Like a read-only file system."""
-
-    def closed(root):
-        (root / part).chmod(0o555)
-
-    with called_by(NOBODY, clone, programs, closed, HOME="/nowhere") as (root, done):
-        where = root if part == "." else root / part
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"dev: {where} is not writable: ")
+        assert said.format(root / part if part != "." else root) in line

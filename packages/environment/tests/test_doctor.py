@@ -1,26 +1,21 @@
-"""`./dev doctor` where not everything can be had."""
-
 import os
 import shutil
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from pretended import script
 
-from ccmfs_common import host
 from sandbox.commands.doctor import examine, pulumi_checks
 from sandbox.pulumi_cli import cli
-from sandbox.site import open_site
+from tests.child_processes import script
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_no_machine_image_without_machines(tmp_path, monkeypatch):
+def test_no_machine_image_without_machines(site, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
-    clone = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, host.port_is_free)
-    checks = {check.what: check for check in examine(clone)}
+    checks = {check.what: check for check in examine(site)}
     assert "records with hollow nodes" in checks["servers"].found
     assert "machines need root" in checks["servers"].found
     assert "./dev up" in checks["Kubernetes toolchain"].remedy
@@ -28,8 +23,8 @@ def test_no_machine_image_without_machines(tmp_path, monkeypatch):
     assert {"inotify instances", "inotify watches", "memory", "disk"} <= checks.keys()
 
 
-def checks(tmp_path, **more):
-    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path), **more}
+def checks(tmp_path):
+    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path)}
     return {check.what: check for check in pulumi_checks(environment, tmp_path / "cache")}
 
 
@@ -49,9 +44,7 @@ def test_official_plugins(tmp_path):
     script(home / "resource-kubernetes-v4.0.0/pulumi-resource-kubernetes", "")
     found = checks(tmp_path)
     assert found["Pulumi plugin hcloud"].found.startswith(str(on_path))
-    assert found["Pulumi plugin kubernetes"].severity == "note", (
-        "the CLI takes the SDK's version and no other"
-    )
+    assert found["Pulumi plugin kubernetes"].severity == "note", "only the SDK's version will do"
     assert f"pulumi plugin install resource kubernetes {version}" in found["Pulumi plugin kubernetes"].remedy
     installed = script(home / f"resource-kubernetes-v{version}/pulumi-resource-kubernetes", "")
     assert checks(tmp_path)["Pulumi plugin kubernetes"].found.startswith(str(installed))

@@ -54,13 +54,6 @@ def test_certificates_of_the_ccm(marks):
     assert cloud_object("certificates", item).ours is (ownership.CLUSTER in marks)
 
 
-def test_the_labels_are_those_of_the_program():
-    assert leftovers.MANAGED_BY == (labels.MANAGED_BY, labels.MANAGER)
-    assert leftovers.SERVICE_UID == ownership.SERVICE_UID
-    assert leftovers.ADOPTED == ownership.ADOPTED
-    assert leftovers.CLUSTER == ownership.CLUSTER
-
-
 def test_other_resources_need_a_confirmation(steps):
     agree_to_lose([], steps, question=lambda _: pytest.fail("asked"))
     assert said(steps) == ""

@@ -1,7 +1,4 @@
-"""What ends a command from without: in order, with the exit code that shells tell; no logout after nohup."""
-
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +9,7 @@ from image.errors import ImageError
 from release.errors import ReleaseError
 from sandbox.errors import SandboxError
 from sandbox.exit_codes import exit_code
+from tests.child_processes import run
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAIN = """
@@ -58,22 +56,17 @@ def _terminal() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("started_by", "sent", "ended_by"),
     [
+        ([], ["SIGINT"], signal.SIGINT),
         ([], ["SIGTERM"], signal.SIGTERM),
         ([], ["SIGHUP"], signal.SIGHUP),
         (["nohup"], ["SIGHUP", "SIGTERM"], signal.SIGTERM),
     ],
-    ids=["SIGTERM", "SIGHUP", "nohup"],
+    ids=["SIGINT", "SIGTERM", "SIGHUP", "nohup"],
 )
 def test_signals_end_a_command_in_order(code, started_by, sent, ended_by):
     command = [*started_by, sys.executable, "-c", code, *sent]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = run(command, cwd=ROOT)
     assert (done.returncode, done.stdout) == (128 + ended_by, "undone\n"), done.stderr
-
-
-def test_ctrl_c_has_a_separate_exit_code():
-    command = [sys.executable, "-c", ASYNCHRONOUS, "SIGINT"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (130, "undone\n"), done.stderr
 
 
 @pytest.mark.parametrize("error", [SandboxError("no"), ImageError("no"), ReleaseError("no")])

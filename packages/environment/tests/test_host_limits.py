@@ -1,5 +1,3 @@
-"""Limits of the host: what would certainly fail is refused before anything is made, with what lifts it."""
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -104,11 +104,10 @@ def test_reading_an_oci_layout(file, annotations):
 def test_architectures_of_an_index(file):
     files = layout({archive.NAME: "app:1"})
     files["index.json"]["manifests"][0] |= {"mediaType": INDEX, "digest": "sha256:i"}
-    platforms = [
-        {"platform": {"architecture": name}, "digest": f"sha256:{name}"} for name in ("amd64", "arm64")
-    ]
+    names = {"amd64", "arm64"}
+    platforms = [{"platform": {"architecture": name}, "digest": f"sha256:{name}"} for name in names]
     files["blobs/sha256/i"] = {"mediaType": INDEX, "manifests": platforms}
-    assert read(file(files)).architectures == {"amd64", "arm64"}
+    assert read(file(files)).architectures == names
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import pytest
-from pretended import script
 
 from sandbox.errors import SandboxError
 from sandbox.images import engines
+from tests.child_processes import script
 
 
 @pytest.fixture
@@ -20,12 +20,6 @@ def test_the_first_engine_with_the_image_is_used(on_path, tmp_path):
     on_path("nerdctl", "exit 9")
     assert engines.save("app:1", tmp_path / "image") == "podman"
     assert (tmp_path / "image").read_text() == "image save -- app:1\n"
-
-
-def test_containerds_client_gets_the_full_name(on_path, tmp_path):
-    on_path("ctr", 'echo "$@"')
-    engines.save("app", tmp_path / "image")
-    assert (tmp_path / "image").read_text() == "images export - docker.io/library/app:latest\n"
 
 
 @pytest.mark.parametrize("client", ["nerdctl", "ctr"])

@@ -1,5 +1,3 @@
-"""The sandbox's registry: the real program of Distribution behind a door of ours."""
-
 import asyncio
 import os
 import socket

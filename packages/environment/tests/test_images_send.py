@@ -1,13 +1,9 @@
-"""An archive on its way to machines; a program stands in for ssh."""
-
 import asyncio
 import errno
 import os
-import subprocess
 import threading
 
 import pytest
-from pretended import script
 
 from hetzner_machines.airgap import FOLDER, Airgap
 from hetzner_machines.disk import DATA
@@ -16,6 +12,7 @@ from sandbox.errors import SandboxError
 from sandbox.images import send
 from sandbox.images.archive import Contents, NotAnArchive
 from sandbox.images.send import Answer, Result
+from tests.child_processes import run, script
 
 
 @pytest.fixture
@@ -62,14 +59,7 @@ def test_a_machine_imports_when_containerd_runs(tmp_path, there):
     script(tmp_path / "k3s", f'echo "$@" >> {tmp_path}/asked\n{second}\n[ -e {tmp_path}/socket ]')
     if there:
         (tmp_path / "socket").touch()
-    done = subprocess.run(
-        ["sh", "-c", send.script(ARCHIVE)],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = run(["sh", "-c", send.script(ARCHIVE)], env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
     assert done.stdout == "IMPORTED\n"
     imports = [line for line in (tmp_path / "asked").read_text().splitlines() if "import" in line]
     assert imports == [f"ctr images import /{FOLDER}/{ARCHIVE}"] * (1 if there else 2)
@@ -82,12 +72,10 @@ def test_a_machine_that_never_answers(login, monkeypatch):
     assert "No route to host" in answer.said
 
 
-def kept(folder, *contents):
-    """An image's archive as it is kept, once for each content; the last takes the place of the others."""
+def kept(folder, content):
+    """An image's archive as it is kept, in place of all others."""
     airgap = Airgap(folder / "state")
-    for content in contents:
-        archive, replaced = airgap.keep(lambda file, content=content: file.write(content), lambda _: True)
-    return airgap, archive, replaced
+    return airgap, *airgap.keep(lambda file: file.write(content), lambda _: True)
 
 
 def test_a_new_archive_replaces_the_old_one(tmp_path):

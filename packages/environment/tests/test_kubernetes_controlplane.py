@@ -1,5 +1,3 @@
-"""A real control plane on loopback, and hollow nodes in it."""
-
 import asyncio
 import json
 import socket
@@ -10,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pretended import script
+from pretended import commands_below
 
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.hollow_nodes import HollowNode, HollowNodes
 from sandbox.kubernetes.toolchain import Toolchain
+from tests.child_processes import script
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ async def test_data_survives_a_restart(
     async with ControlPlane(kubernetes, tmp_path) as cluster:
         url = cluster.url
         cluster.api().request("POST", "/api/v1/namespaces", {"metadata": {"name": "kept"}})
-    assert not running_below(tmp_path)
+    assert not commands_below(tmp_path)
 
     started = time.monotonic()
     async with ControlPlane(kubernetes, tmp_path) as cluster:
@@ -78,7 +78,7 @@ async def test_a_dead_component_is_named_with_its_log(kubernetes: Toolchain, tmp
     (tmp_path / "db" / "etcd").write_text("a file where etcd wants a folder")
     with pytest.raises(SandboxError, match=r"etcd ended(?s:.*)\n.+"):
         await ControlPlane(kubernetes, tmp_path).start()
-    assert not running_below(tmp_path)
+    assert not commands_below(tmp_path)
 
 
 async def test_components_end_without_waiting(tmp_path: Path) -> None:
@@ -86,32 +86,13 @@ async def test_components_end_without_waiting(tmp_path: Path) -> None:
     (tmp_path / "bin" / "kube-apiserver").symlink_to("etcd")
     plane = ControlPlane(Toolchain(tmp_path), tmp_path / "plane")
     starting = asyncio.create_task(plane.start())
-    await until(lambda: len(running_below(tmp_path)) == 2)
+    await until(lambda: len(commands_below(tmp_path)) == 2)
     starting.cancel()
-    await until(lambda: len(running_below(tmp_path)) < 2)  # it stops what it has started
+    await until(lambda: len(commands_below(tmp_path)) < 2)  # it stops what it has started
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    assert not running_below(tmp_path)
+    assert not commands_below(tmp_path)
     for port in json.loads((tmp_path / "plane" / "ports.json").read_text()).values():
         with socket.socket() as free:
             free.bind(("127.0.0.1", port))
-
-
-async def until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
-
-
-def running_below(directory: Path) -> list[str]:
-    found = []
-    for command in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            text = command.read_bytes()
-        except OSError:
-            continue
-        if str(directory).encode() in text:
-            found.append(text.decode(errors="replace"))
-    return found

@@ -8,7 +8,6 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-import pretended
 import pytest
 import yaml
 from aiohttp import web
@@ -18,6 +17,7 @@ from sandbox.errors import SandboxError
 from sandbox.kubernetes import installer, releases, toolchain
 from sandbox.kubernetes.components import COMPONENTS
 from sandbox.kubernetes.debian import PACKAGES
+from tests import child_processes
 
 OLDEST = releases.ascending()[0]
 SYSTEMCTL = 'echo "$@" >> "$LOG"\n[ "$1" != "${FAIL:-}" ]'
@@ -73,7 +73,7 @@ class Machine:
         self.units.mkdir()
         fakes = folder / "fakes"
         for name, text in (("systemctl", SYSTEMCTL), ("id", "echo 0"), ("journalctl", ""), ("curl", CURL)):
-            pretended.script(fakes / name, text)
+            child_processes.script(fakes / name, text)
         self.data, programs = folder / "data", folder / "programs"
         programs.mkdir()
         for name in ("hyperkube", "containerd"):
@@ -92,16 +92,9 @@ class Machine:
         text = script or await asyncio.to_thread(fetch, self.url)
         for place, ours in self.places.items():
             text = text.replace(f"={place}\n".encode(), f"='{ours}'\n".encode())
-        done = await asyncio.to_thread(
-            subprocess.run,
-            ["sh", "-s", "-", *words],
-            input=text,
-            capture_output=True,
-            env={**self.environment, **variables},
-            timeout=60,
-            check=False,
-        )
-        return done.returncode, (done.stdout + done.stderr).decode()
+        command, environment = ["sh", "-s", "-", *words], {**self.environment, **variables}
+        done = await asyncio.to_thread(child_processes.run, command, input=text.decode(), env=environment)
+        return done.returncode, done.stdout + done.stderr
 
     def unit(self, name):
         lines = (self.units / f"{name}.service").read_text().splitlines()
@@ -114,13 +107,8 @@ def machine(tmp_path, server):
 
 
 async def test_exec_comes_before_arguments(machine):
-    status, text = await machine.install(
-        "--token",
-        "it's",
-        INSTALL_K3S_EXEC="server --disable traefik --tls-san='a b'",
-        K3S_TOKEN="t",
-        INSTALL_K3S_SYMLINK="force",
-    )
+    variables = {"INSTALL_K3S_EXEC": "server --disable traefik --tls-san='a b'", "K3S_TOKEN": "t"}
+    status, text = await machine.install("--token", "it's", INSTALL_K3S_SYMLINK="force", **variables)
     assert status == 0, text
     assert machine.unit("k3s").split(" ", 1)[1] == (
         r"server '--disable' 'traefik' '--tls-san=a b' '--token' 'it'\''s' "
@@ -167,11 +155,7 @@ async def test_a_name_enabling_and_starting_can_be_chosen(machine):
     ("variables", "words", "text"),
     [
         ({"K3S_URL": "https://a:6443"}, (), "K3S_TOKEN or K3S_TOKEN_FILE is not defined"),
-        (
-            {"K3S_URL": "http://a:6443"},
-            ("agent",),
-            "Only https:// URLs are supported for K3S_URL (have http://a:6443)",
-        ),
+        ({"K3S_URL": "http://a:6443"}, ("agent",), "Only https:// URLs are supported for K3S_URL"),
         ({}, ("nonsense",), "unknown command nonsense"),
         ({"INSTALL_K3S_SKIP_DOWNLOAD": "true"}, (), "there is no executable k3s at"),
         ({"INSTALL_K3S_COMMIT": "1"}, (), "INSTALL_K3S_COMMIT"),
@@ -198,12 +182,10 @@ def uninstall(machine, folder, mounted):
         "awk": "\n".join(f"echo {root / place}" for place in mounted),
         "umount": f'mv "$2/data" "{kept}/${{2##*/}}"',
         **dict.fromkeys(("systemctl", "pgrep", "ip", "nft", "readlink"), "exit 1"),
-        **dict.fromkeys(
-            ("iptables-save", "iptables-restore", "ip6tables-save", "ip6tables-restore"), "exit 0"
-        ),
+        **{f"{name}tables-{verb}": "exit 0" for name in ("ip", "ip6") for verb in ("save", "restore")},
     }
     for name, text in fakes.items():
-        pretended.script(commands / name, text)
+        child_processes.script(commands / name, text)
     for name in ("grep", "sort", "rm", "mv"):
         (commands / name).symlink_to(shutil.which(name))
     for script in (machine.bin / "k3s-killall.sh", machine.bin / "k3s-uninstall.sh"):
@@ -213,9 +195,7 @@ def uninstall(machine, folder, mounted):
                 text = text.replace(f"{before}{place}", f"{before}{root}{place}")
         script.write_text(text)
     subprocess.run([machine.bin / "k3s-uninstall.sh"], env={"PATH": str(commands)}, check=True, timeout=60)
-    return {path.name for path in (root / "var/lib/kubelet").iterdir()}, {
-        path.name for path in kept.iterdir()
-    }
+    return [{path.name for path in place.iterdir()} for place in (root / "var/lib/kubelet", kept)]
 
 
 async def test_mounted_volumes_survive_uninstalling(machine, tmp_path):
@@ -316,7 +296,7 @@ def test_the_program_of_another_release(tmp_path):
     ask = "import sys; sys.path.insert(0, 'k3s'); from k3s_standin import paths, versions; "
     ask += "print(versions.VERSION, versions.KUBERNETES_VERSION, paths.PROGRAMS)"
     command = [sys.executable, "-ISs", "-c", ask]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    done = child_processes.run(command, cwd=tmp_path, check=True)
     assert done.stdout.split() == [name, f"v{OLDEST}", f"/var/lib/rancher/k3s/data/{name}/bin"]
     assert f"v{OLDEST}".encode() not in installer.zipapp()
 
@@ -343,11 +323,9 @@ def test_the_program_only_needs_yaml(tmp_path):
 
     def k3s(word):
         """Run it with the standard library and that one package."""
-        start = (
-            "import runpy, sys; sys.path.append(sys.argv[1]); del sys.argv[:2]; runpy.run_path(sys.argv[0])"
-        )
-        command = [sys.executable, "-ISs", "-c", start, tmp_path / "debian", program, word]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        start = "import runpy, sys; sys.path.append(sys.argv[1]); del sys.argv[:2]; "
+        start += "runpy.run_path(sys.argv[0])"
+        return child_processes.run([sys.executable, "-ISs", "-c", start, tmp_path / "debian", program, word])
 
     assert k3s("--version").stdout.startswith("k3s version v1.37.2+k3s1")
     refused = k3s("nonsense")

@@ -1,5 +1,3 @@
-"""How tests are started, followed and ended: with a program in ginkgo's place that does as it would."""
-
 import json
 import os
 import signal
@@ -8,17 +6,17 @@ import sys
 import threading
 from pathlib import Path
 
-import pretended
 import pytest
 
 from sandbox.kubernetes_tests.report import Result
 from sandbox.kubernetes_tests.run import EVENTS, SCRATCH, Run, command, execute
 from sandbox.kubernetes_tests.selection import DEFAULT, DELETION, LIMITS
+from tests import child_processes
 
 
 def wanted(folder: Path, script: str, chosen=DEFAULT) -> Run:
     """A run whose ginkgo is a shell script; it writes where the tests would."""
-    pretended.script(folder / "ginkgo", f"events={folder / EVENTS}\n{script}")
+    child_processes.script(folder / "ginkgo", f"events={folder / EVENTS}\n{script}")
     cloud = {"HCLOUD_TOKEN": "secret"}
     return Run(folder, Path("kubectl"), Path("kubeconfig"), 3, cloud, chosen, 4, folder)
 

@@ -1,11 +1,9 @@
 import socket
-import subprocess
 import sys
 from dataclasses import replace
 
 import msgspec
 import pytest
-from pretended import script
 
 from ccm.tools.deployed_settings import Workload
 from sandbox import takeover
@@ -13,6 +11,7 @@ from sandbox.commands import run
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import open_site
+from tests import child_processes
 
 KUBECTL = """
 cd "$(dirname "$0")"
@@ -51,7 +50,7 @@ def site(tmp_path):
 
 @pytest.fixture
 def built(tmp_path):
-    script(tmp_path / "bin/kubectl", KUBECTL)
+    child_processes.script(tmp_path / "bin/kubectl", KUBECTL)
     (tmp_path / "bin/replicas").write_text("2")
     return Toolchain(tmp_path)
 
@@ -143,7 +142,7 @@ with takeover.taken(site, Toolchain(Path(sys.argv[2])), print) as noted:
 
 def test_the_command_after_a_kill_restores_the_ccm(site, built):
     command = [sys.executable, "-c", KILLED, str(site.root), str(site.cache.parent)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = child_processes.run(command)
     assert done.returncode == -9, done.stderr
     assert "was killed. './dev up' starts the cluster's CCM again" in takeover.why_no_pod(site)
     assert scaled(built) == ["0"]

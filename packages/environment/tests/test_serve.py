@@ -12,6 +12,7 @@ from sandbox.commands import faults
 from sandbox.dev import parse, place
 from sandbox.errors import SandboxError
 from sandbox.site import open_site
+from tests.child_processes import run
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -51,9 +52,7 @@ def test_output_of_serve_in_a_shell(tmp_path, given):
     with served(tmp_path, *(["--token", given] if given else [])) as (_, output):
         address, page, _, *exports = [output.readline().strip() for _ in range(7)]
         read = 'printf "%s\\n%s\\n" "$HCLOUD_ENDPOINT" "$HCLOUD_TOKEN"'
-        shell = subprocess.run(
-            ["sh", "-c", "\n".join([*exports, read])], capture_output=True, text=True, check=True, timeout=60
-        )
+        shell = run(["sh", "-c", "\n".join([*exports, read])], check=True)
         endpoint, token = shell.stdout.splitlines()
         own = open_site(tmp_path, {"XDG_CACHE_HOME": str(tmp_path)}, list, lambda _: True).token
         assert token == (given or own)

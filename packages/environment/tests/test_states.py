@@ -1,5 +1,3 @@
-"""What './dev' does with Pulumi's states: it loses none, and lets Pulumi end in order."""
-
 import base64
 import hashlib
 import json
@@ -14,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from pretended import pretended_sandbox, script
+from pretended import pretended_sandbox
 from rich.console import Console
 
 from sandbox import pulumi, stack_settings
@@ -23,6 +21,7 @@ from sandbox.console import Steps
 from sandbox.environment import STACKS
 from sandbox.errors import SandboxError
 from sandbox.site import open_site, passphrase
+from tests.child_processes import script
 
 ROOT = Path(__file__).parents[3]
 SERVER = {"type": "hcloud:index/server:Server", "urn": "urn:pulumi:hetzner::p::hcloud:index/server:Server::a"}
@@ -100,13 +99,8 @@ def lock(site, stack, pid, hostname=None):
     folder = site.state / "pulumi/.pulumi/locks/organization/ccm-from-scratch" / stack
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "c52c2a3c-8d2b-4a6e-8f53-0c8d1c5a4f11.json"
-    content = {
-        "pid": pid,
-        "username": "root",
-        "hostname": hostname or socket.gethostname(),
-        "timestamp": "2026-11-21T23:57:29.123456789+01:00",
-    }
-    path.write_text(json.dumps(content))
+    content = {"pid": pid, "username": "root", "hostname": hostname or socket.gethostname()}
+    path.write_text(json.dumps(content | {"timestamp": "2026-11-21T23:57:29.123456789+01:00"}))
     return path
 
 
@@ -160,9 +154,7 @@ def test_a_lock_that_may_be_held_stays(clone, command, hostname, ended):
     pid = os.getpid() if hostname is None else ended
     path = lock(clone, "local", pid, hostname)
     remedy = "delete /.*json" if hostname is None else "pulumi cancel"
-    with pytest.raises(
-        SandboxError, match=rf"locked by process {pid} of root@.* wait for it to end; .*{remedy}"
-    ):
+    with pytest.raises(SandboxError, match=rf"locked by process {pid} of root@.*{remedy}"):
         pulumi.heal(clone, command, "local", Steps(Console(file=StringIO())))
     assert path.exists()
 
@@ -170,9 +162,8 @@ def test_a_lock_that_may_be_held_stays(clone, command, hostname, ended):
 def sealed(phrase, text=b"pulumi", salt=b"12345678"):
     """A text as the CLI encrypts it."""
     nonce = b"123456789012"
-    content = AESGCM(hashlib.pbkdf2_hmac("sha256", phrase.encode(), salt, 1_000_000, 32)).encrypt(
-        nonce, text, None
-    )
+    key = hashlib.pbkdf2_hmac("sha256", phrase.encode(), salt, 1_000_000, 32)
+    content = AESGCM(key).encrypt(nonce, text, None)
     return "v1:" + ":".join(base64.b64encode(part).decode() for part in (nonce, content))
 
 
@@ -240,9 +231,7 @@ def test_unreadable_secrets_are_kept(clone):
     salt, secret = salt_line("another"), sealed("another", b"x")
     text = f"encryptionsalt: {salt}\nconfig:\n  hcloud:token:\n    secure: {secret}\n"
     path.write_text(text)
-    with pytest.raises(
-        SandboxError, match=r"Pulumi\.local\.yaml: the secrets in this file .* delete the file"
-    ):
+    with pytest.raises(SandboxError, match=r"Pulumi\.local\.yaml: the secrets in this file"):
         stack_settings.ensure(clone, "local")
     assert path.read_text() == text
 

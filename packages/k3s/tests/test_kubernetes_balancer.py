@@ -1,7 +1,6 @@
 import asyncio
 import contextlib
 import json
-import time
 from contextlib import AsyncExitStack
 
 import pytest
@@ -10,15 +9,12 @@ from hypothesis import strategies as st
 
 from k3s_standin.balancer import ENDPOINTS as PATH
 from k3s_standin.balancer import Balancer, ordered, remembered, servers_of
+from tests.waiting import until
 
 ENDPOINTS = {"subsets": [{"addresses": [{"ip": "10.0.0.3"}, {"ip": "10.0.0.2"}], "ports": [{"port": 6443}]}]}
 OTHER = "/api/v1/namespaces/default/services/other"
-SERVICE = {
-    "apiVersion": "v1",
-    "kind": "Service",
-    "metadata": {"name": "other"},
-    "spec": {"ports": [{"port": 80}]},
-}
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "other"}}
+SERVICE["spec"] = {"ports": [{"port": 80}]}
 
 
 @given(st.lists(st.text(), unique=True), st.sets(st.text()))
@@ -62,13 +58,6 @@ async def stack():
 def endpoints(name, ip):
     subset = {"addresses": [{"ip": ip}], "ports": [{"port": 6443}]}
     return {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name}, "subsets": [subset]}
-
-
-async def until(done):
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 async def connect(balancer, stack):

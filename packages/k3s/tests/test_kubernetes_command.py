@@ -12,6 +12,8 @@ import pytest
 from k3s_standin import cli, log, paths, runtime
 from k3s_standin.children import SLACK_NANOSECONDS, Children
 from k3s_standin.errors import ChildEndedError
+from tests.child_processes import script
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -20,18 +22,15 @@ ROOT = Path(__file__).resolve().parents[3]
 def programs_folder(tmp_path):
     """Programs that stand in for components."""
     folder = tmp_path / "programs"
-    folder.mkdir()
     scripts = {
         "etcd": "exec sleep 600",
         "kubelet": "trap '' TERM\necho started\nwhile :; do sleep 0.1; done",
         "kube-apiserver": "cat /proc/self/timerslack_ns",
-        "containerd": "replaced by its test",
         "runc": 'echo "$@" $(cat /proc/self/timerslack_ns)',
         "kube-proxy": "echo first\necho last >&2\nexit 7",
     }
     for name, text in scripts.items():
-        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-        (folder / name).chmod(0o755)
+        script(folder / name, text)
     return folder
 
 
@@ -123,7 +122,7 @@ async def test_a_dead_child_is_named_with_its_last_output(programs_folder, tmp_p
 
 async def test_oom_scores(monkeypatch, programs_folder, tmp_path):
     monkeypatch.setattr(paths, "PROGRAMS", programs_folder)
-    (programs_folder / "containerd").write_text(runtime.runc_script(40_000, "236 device-mapper\n"))
+    script(programs_folder / "containerd", runtime.runc_script(40_000, "236 device-mapper\n"))
     children = Children(programs_folder, tmp_path / "logs")
     late = {}
     for name, arguments in (("kube-apiserver", []), ("containerd", ["run", "a container"])):
@@ -134,18 +133,20 @@ async def test_oom_scores(monkeypatch, programs_folder, tmp_path):
     assert late == {"kube-apiserver": str(SLACK_NANOSECONDS), "containerd": "run a container 40000"}
 
 
+PARENT = """
+import asyncio, pathlib, sys
+from k3s_standin.children import Children
+async def main():
+    children = Children(*map(pathlib.Path, sys.argv[1:]))
+    await children.start(["etcd"])
+    print(children._processes["etcd"].pid, flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
 def test_children_do_not_outlive_a_parent_that_is_killed(programs_folder, tmp_path):
-    program = (
-        "import asyncio, pathlib, sys\n"
-        "from k3s_standin.children import Children\n"
-        "async def main():\n"
-        "    children = Children(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))\n"
-        "    await children.start(['etcd'])\n"
-        "    print(children._processes['etcd'].pid, flush=True)\n"
-        "    await asyncio.sleep(600)\n"
-        "asyncio.run(main())\n"
-    )
-    command = [sys.executable, "-c", program, programs_folder, tmp_path / "logs"]
+    command = [sys.executable, "-c", PARENT, programs_folder, tmp_path / "logs"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
         child = int(parent.stdout.readline())
         assert alive(child)
@@ -153,13 +154,6 @@ def test_children_do_not_outlive_a_parent_that_is_killed(programs_folder, tmp_pa
     deadline = time.monotonic() + 60
     while alive(child):
         assert time.monotonic() < deadline
-
-
-async def until(done):
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 def alive(pid):

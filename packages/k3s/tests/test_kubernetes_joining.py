@@ -1,5 +1,3 @@
-"""How nodes join: registration and joining speak to each other, over TLS, with a real API server behind."""
-
 import asyncio
 import hashlib
 import time
@@ -7,11 +5,12 @@ from contextlib import contextmanager
 
 import pytest
 from cryptography import x509
+from test_kubernetes_rendering import FACTS
 
 from k3s_standin.api import ApiError
+from k3s_standin.certificates import new_request
 from k3s_standin.control_plane import EtcdMember
 from k3s_standin.join import Joiner
-from k3s_standin.kubelet import ClusterFacts
 from k3s_standin.node_controller import FINALIZER, NODES, ORPHAN_SECONDS, NodeController
 from k3s_standin.nodepassword import SECRETS, secret_name
 from k3s_standin.pki import Pki
@@ -21,17 +20,6 @@ from k3s_standin.server import server_metadata
 from k3s_standin.token import Token, authority_hash
 from sandbox.kubernetes.hollow_nodes import HollowNode, HollowNodes
 from tests.ports import free_port
-
-FACTS = ClusterFacts(
-    "10.244.0.0/16",
-    "10.43.0.10",
-    "cluster.local",
-    cloud_controller=False,
-    kube_proxy=True,
-    flannel=True,
-    network_policy=True,
-)
-
 
 pytestmark = pytest.mark.slow
 
@@ -86,14 +74,8 @@ async def test_joining_is_retried_after_a_wrong_token_or_server(cluster, name, t
     with registered(cluster) as port:
         wrong = joiner(port, tmp_path / "a", name, token="wrong")
         await tells(wrong, "401: Unauthorized: the token is wrong", capsys)
-        stranger = Joiner(
-            f"https://127.0.0.1:{port}",
-            Token("secret", authority_hash(b"another")),
-            name,
-            (),
-            tmp_path / "b",
-            tmp_path / "password",
-        )
+        token, url = Token("secret", authority_hash(b"another")), f"https://127.0.0.1:{port}"
+        stranger = Joiner(url, token, name, (), tmp_path / "b", tmp_path / "password")
         await tells(stranger, "token CA hash does not match", capsys)
 
 
@@ -183,9 +165,7 @@ def is_gone(content):
 async def until(api, path, wanted):
     """Wait for a state of an object, which is None once it is gone."""
     async with asyncio.timeout(60):
-        while True:
-            if wanted(await asyncio.to_thread(api.get, path)):
-                return
+        while not wanted(await asyncio.to_thread(api.get, path)):  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.1)
 
 
@@ -200,18 +180,14 @@ async def test_a_node_trusts_a_recreated_server(cluster, name, tmp_path):
 
 
 async def test_a_token_holder_gets_no_certificate_for_another_user(cluster, name, tmp_path):
-    from k3s_standin.certificates import new_request
-
     registration = Registration(Pki(cluster.directory / "tls"), "secret", FACTS, cluster.api())
     headers = {"Authorization": basic("secret"), NODE_NAME: name, NODE_PASSWORD: "p"}
     for common_name, group in [("system:node:other", "system:nodes"), ("admin", "system:masters")]:
         request = new_request(common_name, group, tmp_path / f"{group}.key").encode()
-        answer = registration.post("/v1-k3s/client-kubelet.crt", headers, request)
-        assert answer.status == 403
-    assert registration.post("/v1-k3s/client-kubelet.crt", {**headers, NODE_NAME: ""}, b"").status == 400
-    assert registration.post("/v1-k3s/client-kubelet.crt", headers, b"nonsense").status == 400
-    assert registration.post("/v1-k3s/client-kubelet.crt", headers, b"\xff").status == 400
-    for bad in ("é", "a b", "../admin", "a" * 254, "-"):
+        assert registration.post("/v1-k3s/client-kubelet.crt", headers, request).status == 403
+    for request in (b"nonsense", b"\xff"):
+        assert registration.post("/v1-k3s/client-kubelet.crt", headers, request).status == 400
+    for bad in ("", "é", "a b", "../admin", "a" * 254, "-"):
         assert registration.post("/v1-k3s/client-kubelet.crt", {**headers, NODE_NAME: bad}, b"").status == 400
     assert registration.post("/v1-k3s/client-admin.crt", headers, b"").status == 404
     assert registration.post("/v1-k3s/client-kubelet.crt", {NODE_NAME: name}, b"").status == 401
@@ -221,8 +197,6 @@ async def test_a_token_holder_gets_no_certificate_for_another_user(cluster, name
 
 
 async def test_a_token_holder_gets_no_serving_certificate_for_other_names(cluster, name, tmp_path):
-    from k3s_standin.certificates import new_request
-
     registration = Registration(Pki(cluster.directory / "tls"), "secret", FACTS, cluster.api())
     headers = {"Authorization": basic("secret"), NODE_NAME: name, NODE_PASSWORD: "p"}
     request = new_request(name, "", tmp_path / "key").encode()

@@ -10,28 +10,22 @@ from machines_lab import CommandFailedError, started_lab
 
 pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
-WEB = {
-    "apiVersion": "apps/v1",
-    "kind": "DaemonSet",
-    "metadata": {"name": "web"},
-    "spec": {
-        "selector": {"matchLabels": {"app": "web"}},
-        "template": {
-            "metadata": {"labels": {"app": "web"}},
-            "spec": {
-                "tolerations": [{"operator": "Exists"}],
-                "containers": [
-                    {
-                        "name": "web",
-                        "image": "docker.io/traefik/whoami:v1.11.0",
-                        "imagePullPolicy": "IfNotPresent",
-                        "readinessProbe": {"httpGet": {"path": "/health", "port": 80}, "periodSeconds": 1},
-                    }
-                ],
-            },
-        },
-    },
-}
+WEB = b"""
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      tolerations: [{operator: Exists}]
+      containers:
+      - name: web
+        image: docker.io/traefik/whoami:v1.11.0
+        imagePullPolicy: IfNotPresent
+        readinessProbe: {httpGet: {path: /health, port: 80}, periodSeconds: 1}
+"""
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -76,16 +70,14 @@ async def test_a_server_and_two_agents_started_together_are_ready_within_seconds
         assert "node.cloudprovider.kubernetes.io/uninitialized" in taints
         assert node["spec"]["podCIDR"].startswith("10.244.")
         assert "providerID" not in node["spec"]
-        assert {a["type"]: a["address"] for a in node["status"]["addresses"]}[
-            "InternalIP"
-        ] == f"10.0.0.{1 + number}"
+        assert {"type": "InternalIP", "address": f"10.0.0.{1 + number}"} in node["status"]["addresses"]
         allocatable = int(node["status"]["allocatable"]["memory"].removesuffix("Ki"))
         assert allocatable <= 4 * 1024 * 1024, "a node has what its server type has, not what the host has"
     assert "node-role.kubernetes.io/control-plane" in found["m1"]["metadata"]["labels"]
 
 
 async def test_pods_of_different_nodes_use_the_clouds_routes(lab):
-    await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
+    await lab.run(1, "k3s kubectl apply -f -", stdin=WEB)
     await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
     addresses = await pods(lab)
     ask = f"nsenter -t $(pgrep -x whoami) -n curl -s -m 2 http://{addresses['m3']}/"
@@ -93,10 +85,8 @@ async def test_pods_of_different_nodes_use_the_clouds_routes(lab):
         await lab.run(2, ask)
     await route(lab)
     assert f"RemoteAddr: {addresses['m2']}:" in await lab.run(2, ask)
-    outside = (
-        "nsenter -t $(pgrep -x whoami) -n curl -sf -m 5 -o /dev/null http://169.254.169.254/k3s/install.sh"
-    )
-    await lab.run(2, outside)
+    outside = "curl -sf -m 5 -o /dev/null http://169.254.169.254/k3s/install.sh"
+    await lab.run(2, f"nsenter -t $(pgrep -x whoami) -n {outside}")
 
 
 async def test_pods_reach_the_api_server_at_the_advertised_address(lab):
@@ -150,10 +140,8 @@ async def test_a_cluster_survives_a_power_failure(lab):
     await lab.until(1, "k3s kubectl get --raw /readyz")
     await lab.until(2, "systemctl is-active k3s-agent")
     await lab.ready()
-    after = await nodes(lab)
-    assert {n: o["metadata"]["uid"] for n, o in after.items()} == {
-        n: o["metadata"]["uid"] for n, o in before.items()
-    }
+    uids = [{n: o["metadata"]["uid"] for n, o in seen.items()} for seen in (before, await nodes(lab))]
+    assert uids[0] == uids[1]
     await lab.until(1, "k3s kubectl rollout status ds/web --timeout=5s")
 
 
@@ -163,7 +151,7 @@ async def test_agents_join_a_recreated_server(lab):
     await asyncio.gather(lab.install_agent(2, "second"), lab.install_agent(3, "second"))
     await lab.ready()
     await route(lab)
-    await lab.run(1, "k3s kubectl apply -f -", stdin=json.dumps(WEB).encode())
+    await lab.run(1, "k3s kubectl apply -f -", stdin=WEB)
     await lab.run(1, "k3s kubectl rollout status ds/web --timeout=60s")
     for address in (await pods(lab)).values():
         assert "Hostname: web-" in await lab.run(1, f"curl -s -m 3 http://{address}/")

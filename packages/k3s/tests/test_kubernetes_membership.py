@@ -12,13 +12,7 @@ from k3s_standin.api import ApiError
 from k3s_standin.control_plane import ControlPlane, EtcdMember
 from k3s_standin.datastore import REMOVED, Datastore, client_urls
 from k3s_standin.errors import K3sError
-from k3s_standin.etcd import (
-    STALL_SECONDS,
-    Learners,
-    Member,
-    MembershipError,
-    plan_join,
-)
+from k3s_standin.etcd import STALL_SECONDS, Learners, Member, MembershipError, plan_join
 from k3s_standin.options import server_options
 from k3s_standin.pki import Pki
 from k3s_standin.supervisor import StrangerError, Supervisor
@@ -113,9 +107,7 @@ def test_data_of_a_single_server_is_not_kept_when_joining(tmp_path):
     started(store)
     assert store.name("m1", joins=True, managed=False)
     assert not store.initialized
-    assert [path.name.startswith("etcd-old-") for path in tmp_path.iterdir() if path != store.folder] == [
-        True
-    ]
+    assert len(list(tmp_path.glob("etcd-old-*"))) == 1
 
 
 def test_a_removed_member_starts_with_new_data(tmp_path):
@@ -132,17 +124,10 @@ def test_a_removed_member_starts_with_new_data(tmp_path):
 # A server's answers to those that want to be servers, over TLS.
 
 
-def plane(folder, *, encryption=True):
-    return ControlPlane(
-        folder,
-        Pki(folder / "tls"),
-        "127.0.0.1",
-        "127.0.0.1",
-        "10.42.0.0/16",
-        "10.43.0.0/16",
-        encryption=folder / "encryption.json" if encryption else None,
-        member=EtcdMember("m1-1", "127.0.0.1"),
-    )
+def plane(folder):
+    addresses = ("127.0.0.1", "127.0.0.1", "10.42.0.0/16", "10.43.0.0/16")
+    more = {"encryption": folder / "encryption.json", "member": EtcdMember("m1-1", "127.0.0.1")}
+    return ControlPlane(folder, Pki(folder / "tls"), *addresses, **more)
 
 
 CRITICAL = server_options({}, "m1", "10.0.0.2").critical
@@ -221,9 +206,7 @@ def test_the_agents_token_is_refused_for_servers(first, serve, password, user, s
 
 def test_different_settings_are_refused_before_writing(serve, tmp_path):
     second = plane(tmp_path / "second")
-    with pytest.raises(
-        K3sError, match=r"mismatch between servers: --cluster-cidr is 10.9.0.0/16 here and 10.42"
-    ):
+    with pytest.raises(K3sError, match=r"--cluster-cidr is 10.9.0.0/16 here and 10.42"):
         bootstrap.fetch(second, asked(serve()), {**CRITICAL, "cluster-cidr": "10.9.0.0/16"})
     assert list(second.pki.folder.iterdir()) == []
 

@@ -1,7 +1,6 @@
 import base64
 import json
 import os
-import subprocess
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
@@ -20,6 +19,7 @@ from k3s_standin.node import node_annotations
 from k3s_standin.options import node_options, server_options
 from k3s_standin.pki import Pki, serving_names
 from k3s_standin.server import warnings
+from tests.child_processes import run, script
 
 FACTS = ClusterFacts(
     "10.244.0.0/16",
@@ -89,16 +89,9 @@ def test_the_clusters_domain_is_in_the_issuer_of_tokens_and_in_the_api_servers_c
 
 
 def test_arguments_of_the_kubelet():
-    node = node_options(
-        {
-            "node-ip": ["10.0.0.2"],
-            "kubelet-arg": ["cloud-provider=external", "node-ip=10.0.0.9"],
-            "node-label": ["a=1"],
-            "node-taint": ["a=1:NoSchedule"],
-        },
-        "w",
-    )
-    found = flags(kubelet_command(node, FACTS, Path("c"), Path("k")))
+    given = {"kubelet-arg": ["cloud-provider=external", "node-ip=10.0.0.9"], "node-ip": ["10.0.0.2"]}
+    given |= {"node-label": ["a=1"], "node-taint": ["a=1:NoSchedule"]}
+    found = flags(kubelet_command(node_options(given, "w"), FACTS, Path("c"), Path("k")))
     assert found["cloud-provider"] == "external"
     assert found["node-ip"] == "10.0.0.9", "the user's own argument wins"
     assert found["hostname-override"] == "w"
@@ -135,11 +128,8 @@ def test_importing_images(monkeypatch, tmp_path, capsys):
         folder.mkdir()
     monkeypatch.setattr(paths, "IMAGES", images)
     monkeypatch.setattr(paths, "PROGRAMS", programs)
-    (programs / "ctr").write_text(
-        f'#!/bin/sh\nfor file; do :; done\necho "${{file##*/}}" >> {tmp_path}/asked\n'
-        'grep -q good "$file" || { echo "no archive" >&2; exit 1; }\n'
-    )
-    (programs / "ctr").chmod(0o755)
+    last = f'for file; do :; done\necho "${{file##*/}}" >> {tmp_path}/asked\n'
+    script(programs / "ctr", last + 'grep -q good "$file" || { echo "no archive" >&2; exit 1; }')
     for name in ("a.tar", "b.tar.gz", "c.TGZ", "d.tar.zst", "e.tzst", "f.tar.lz4", "g.txt", "notes"):
         (images / name).write_text("good")
     (images / "aa.tar").write_text("damaged")
@@ -166,35 +156,26 @@ def test_encrypted_devices_without_kernel_support(monkeypatch, tmp_path, misc, s
     monkeypatch.setattr(paths, "CRYPTSETUP", tmp_path / "instead")
     (root / "usr/sbin").symlink_to(other)  # leads out of the image
     for program, text in (
-        (programs / "runc", 'echo "$@"\n'),
-        (root / "sbin/cryptsetup", "exit 1\n"),
-        (other / "cryptsetup", "exit 1\n"),
+        (programs / "runc", 'echo "$@"'),
+        (root / "sbin/cryptsetup", "exit 1"),
+        (other / "cryptsetup", "exit 1"),
         (tmp_path / "instead", runtime.NO_DEVICE_MAPPER.partition("\n")[2]),
         (tmp_path / "runc", runtime.runc_script(50_000, misc).partition("\n")[2]),
     ):
-        program.write_text(f"#!/bin/sh\n{text}")
-        program.chmod(0o755)
+        script(program, text)
     arguments = ["--root", "/r", "create", "--bundle", str(root.parent), "one"]
-    done = subprocess.run(
-        [tmp_path / "runc", *arguments], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.split() == arguments
-    subprocess.run([tmp_path / "runc", "state", "one"], check=True, timeout=60, stdout=subprocess.DEVNULL)
-    asked = {
-        path: subprocess.run([path / "cryptsetup", "status", "loop3"], check=False, timeout=60)
-        for path in (root / "sbin", other)
-    }
-    assert [answer.returncode for answer in asked.values()] == [status, 1]
+    assert run([tmp_path / "runc", *arguments], check=True).stdout.split() == arguments
+    run([tmp_path / "runc", "state", "one"], check=True)
+    asked = [run([path / "cryptsetup", "status", "loop3"]) for path in (root / "sbin", other)]
+    assert [answer.returncode for answer in asked] == [status, 1]
 
 
 def test_node_annotations_without_secrets():
     words = ["server", "--token=s3cret", "--node-ip", "10.0.0.2", "-t", "s3cret", "--debug"]
-    found = nodeconfig.config_annotations(
-        words, {"K3S_TOKEN": "s3cret", "K3S_URL": "https://a:6443", "HOME": "/"}
-    )
-    assert json.loads(found["k3s.io/node-args"]) == [
-        *("server", "--token", "********", "--node-ip", "10.0.0.2", "-t", "********", "--debug")
-    ]
+    variables = {"K3S_TOKEN": "s3cret", "K3S_URL": "https://a:6443", "HOME": "/"}
+    found = nodeconfig.config_annotations(words, variables)
+    shown = "server --token ******** --node-ip 10.0.0.2 -t ******** --debug"
+    assert json.loads(found["k3s.io/node-args"]) == shown.split()
     assert json.loads(found["k3s.io/node-env"]) == {"K3S_TOKEN": "********", "K3S_URL": "https://a:6443"}
     assert "s3cret" not in str(found)
     file = "tls-san: [a, b]\ndebug: true\nt: s3cret\netcd-s3-access-key: s3cret\n"
@@ -262,28 +243,19 @@ def test_warnings_about_flags():
     assert len(warnings(server_options({}, "c", "10.0.0.2"))) == 3
 
 
+def version_1(memory, quota):
+    cpu = {"cpu/cpu.cfs_quota_us": quota, "cpu/cpu.cfs_period_us": "100000"}
+    return {"memory/memory.limit_in_bytes": memory, **cpu}
+
+
 @pytest.mark.parametrize(
     ("files", "wanted"),
     [
         ({}, Capacity(None, None)),
         ({"memory.max": "max", "cpu.max": "max 100000"}, Capacity(None, None)),
         ({"memory.max": "2147483648", "cpu.max": "150000 100000"}, Capacity(2 << 30, 1500)),
-        (
-            {
-                "memory/memory.limit_in_bytes": "2147483648",
-                "cpu/cpu.cfs_quota_us": "200000",
-                "cpu/cpu.cfs_period_us": "100000",
-            },
-            Capacity(2 << 30, 2000),
-        ),
-        (
-            {
-                "memory/memory.limit_in_bytes": "9223372036854771712",
-                "cpu/cpu.cfs_quota_us": "-1",
-                "cpu/cpu.cfs_period_us": "100000",
-            },
-            Capacity(None, None),
-        ),
+        (version_1("2147483648", "200000"), Capacity(2 << 30, 2000)),
+        (version_1("9223372036854771712", "-1"), Capacity(None, None)),
     ],
 )
 def test_a_machines_limits_are_read_from_either_version_of_cgroups(tmp_path, files, wanted):

@@ -88,11 +88,6 @@ def test_invalid_schedules(spec):
         options("--etcd-snapshot-schedule-cron", spec)
 
 
-FIELDS = st.tuples(
-    *(st.one_of(st.just("*"), st.integers(low, high).map(str)) for low, high in ((0, 59), (0, 23), (1, 28)))
-)
-
-
 def options(*words):
     return server_options(parse("server", words).values, "m1", "10.0.0.2")
 
@@ -101,9 +96,8 @@ def test_a_server_takes_snapshots_as_k3s_does():
     usual = options().snapshots
     assert (usual.name, usual.retention, usual.schedule) == ("etcd-snapshot", 5, "0 */12 * * *")
     assert usual.folder == Path("/var/lib/rancher/k3s/server/db/snapshots")
-    said = options(
-        "--etcd-snapshot-name=a", "--etcd-snapshot-retention=9", "--etcd-snapshot-dir=/b"
-    ).snapshots
+    words = ("--etcd-snapshot-name=a", "--etcd-snapshot-retention=9", "--etcd-snapshot-dir=/b")
+    said = options(*words).snapshots
     assert (said.name, said.retention, said.folder) == ("a", 9, Path("/b"))
     assert options("--etcd-disable-snapshots").snapshots.schedule == ""
 
