@@ -20,6 +20,7 @@ from hetzner_emulator.backend import (
 )
 from hetzner_machines import namespaces, processes, records
 from hetzner_machines.runner import inside, run
+from tests.waiting import until
 
 pytestmark = pytest.mark.machines
 
@@ -27,13 +28,7 @@ CHECK = HealthCheck("tcp", 8080, 3, 3, 2)
 
 
 def service(protocol="tcp", listen=80, **changes) -> LoadBalancerService:
-    return LoadBalancerService(
-        **(
-            {"protocol": protocol, "listen_port": listen, "destination_port": 8080}
-            | {"proxyprotocol": False, "health_check": CHECK}
-            | changes
-        )
-    )
+    return replace(LoadBalancerService(protocol, listen, 8080, False, CHECK), **changes)
 
 
 def _listen() -> socket.socket:
@@ -142,10 +137,8 @@ async def get(url: str, *, tries: int = 1200, **options) -> str:
 
 async def healthy(backend, spec, state="healthy") -> None:
     """Wait until every target of every service is in a state."""
-    async with asyncio.timeout(60):
-        wanted = {(t.address, s.listen_port) for t in spec.targets for s in spec.services}
-        while {k for k, v in backend.target_health(spec.id).items() if v == state} != wanted:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    wanted = {(t.address, s.listen_port) for t in spec.targets for s in spec.services}
+    await until(lambda: {k for k, v in backend.target_health(spec.id).items() if v == state} == wanted)
 
 
 async def test_traffic_is_spread_over_healthy_targets(world, backend, servers, spec):
@@ -158,9 +151,7 @@ async def test_traffic_is_spread_over_healthy_targets(world, backend, servers, s
     assert counted["requests_per_second"] >= 4
     assert counted["bandwidth.out"] >= sum(map(len, answers))
     await servers[1].stop()
-    async with asyncio.timeout(60):
-        while backend.target_health(1).get(("10.0.0.3", 80)) != "unhealthy":  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: backend.target_health(1).get(("10.0.0.3", 80)) == "unhealthy")
     assert {(await get(url)).split("|")[0] for _ in range(4)} == {"m1"}
     assert "m1|none|GET /" in await servers[0].get("10.0.0.40")  # its private address serves, too
     await backend.delete_load_balancer(1)
@@ -258,9 +249,7 @@ async def test_http_checks(backend, spec):
     failures = {(t.address, n): failure for t in spec.targets for n, (_, failure) in enumerate(CHECKS, 1)}
     wanted = {key: "unhealthy" if failure else "healthy" for key, failure in failures.items()}
     await backend.put_load_balancer(spec)
-    async with asyncio.timeout(60):
-        while backend.target_health(1) != wanted:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: backend.target_health(1) == wanted)
     assert backend.target_failures(1) == {key: failure for key, failure in failures.items() if failure}
 
 
@@ -322,9 +311,7 @@ async def test_a_load_balancer_outlives_the_sandbox(world, backend, servers, spe
 
 async def another(file: Path, before: records.Run) -> None:
     """Wait until another haproxy runs than the one before."""
-    async with asyncio.timeout(60):
-        while not ((run := records.read_run(file)) and run != before and processes.alive(run.keeper)):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await until(lambda: (run := records.read_run(file)) and run != before and processes.alive(run.keeper))
 
 
 async def test_a_dead_haproxy_is_started_again(world, backend, spec):

@@ -1,5 +1,3 @@
-"""The configuration of haproxy: a function of what the cloud wants; haproxy itself says whether it is one."""
-
 import shutil
 import subprocess
 

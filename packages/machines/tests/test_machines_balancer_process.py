@@ -1,5 +1,3 @@
-"""One haproxy, with a stand-in for it: that what is said to be done is done, and that nothing is left."""
-
 import socket
 import subprocess
 import tempfile
@@ -12,6 +10,7 @@ import pytest
 from hetzner_emulator.backend import BackendError
 from hetzner_machines import processes
 from hetzner_machines.balancer import process
+from tests.child_processes import script
 
 ROWS = "#<PID> <type> <reloads> <uptime> <version>\n12 master {0} 0d 1\n# workers\n13 worker 0 0d 1\n\n"
 
@@ -72,8 +71,7 @@ def test_a_haproxy_that_never_answers_has_not_reloaded(tmp_path, running, monkey
 @pytest.mark.parametrize("does", ["exit 1", "exec sleep 600", "trap '' TERM; exec sleep 600"])
 def test_a_haproxy_that_never_serves_leaves_no_process(tmp_path, monkeypatch, does):
     monkeypatch.setattr(process, "DEADLINE", 1.0)
-    (tmp_path / "nsenter").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\n{does}\n")
-    (tmp_path / "nsenter").chmod(0o755)
+    script(tmp_path / "nsenter", f"echo $$ > {tmp_path}/pid\n{does}")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(BackendError, match="haproxy"):
         process.start("none", tmp_path / "cfg", tmp_path / "master", tmp_path / "log")

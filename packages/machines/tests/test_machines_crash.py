@@ -1,8 +1,8 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from hetzner_emulator.backend import NetworkSpec, Route
 from hetzner_machines import cgroups, libc, namespaces, processes
 from hetzner_machines.cleanup import remove_all
+from tests.child_processes import run
 
 pytestmark = pytest.mark.machines
 
@@ -50,31 +51,11 @@ asyncio.run(main())
 
 def die(world, programs, *specs):
     """Run a sandbox that is killed after so many programs; it leaves what it made."""
-    arguments = [
-        world.site,
-        world.state,
-        world.range,
-        world.image.rootfs,
-        world.image.container_store,
-        programs,
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", DYING, *map(str, arguments), *map(repr, specs)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={"PATH": os.environ["PATH"]},
-    )
+    image = (world.image.rootfs, world.image.container_store)
+    arguments = map(str, (world.site, world.state, world.range, *image, programs))
+    command = [sys.executable, "-c", DYING, *arguments, *map(repr, specs)]
+    done = run(command, env={"PATH": os.environ["PATH"]})
     assert done.returncode == -signal.SIGKILL, done.stderr
-
-
-def command_of(path: Path) -> str:
-    """A command line below /proc; empty for a process that ends meanwhile."""
-    try:
-        return path.read_bytes().decode(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
 
 
 def footprint(world) -> dict[str, list[str]]:
@@ -83,15 +64,13 @@ def footprint(world) -> dict[str, list[str]]:
         "mounts": Path("/proc/self/mountinfo").read_text().splitlines(),
         "links": [entry.name for entry in Path("/sys/class/net").iterdir()],
         "namespaces": namespaces.listing(),
-        "routes": subprocess.run(
-            ["ip", "route"], capture_output=True, text=True, check=True
-        ).stdout.splitlines(),
-        "processes": [
-            command_of(path)
-            for path in Path("/proc").glob("[0-9]*/cmdline")
-            if path.parent.name != str(os.getpid())
-        ],
+        "routes": run(["ip", "route"], check=True).stdout.splitlines(),
+        "processes": [],
     }
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        if path.parent.name != str(os.getpid()):
+            with suppress(FileNotFoundError, ProcessLookupError):  # the process has just ended
+                lines["processes"].append(path.read_bytes().decode(errors="replace"))
     found = {
         kind: [line for line in entries if world.site in line or str(world.state) in line]
         for kind, entries in lines.items()

@@ -23,12 +23,8 @@ async def test_a_floating_ip_moves_between_machines(world, backend):
         await backend.create_machine(world.machine(number, private=False))
         await backend.power_on(number)
     ipv4, ipv6 = str(world.range[40]), world.ipv6(40)
-    await asyncio.gather(
-        *(
-            world.ssh(number, f"ip addr add {ipv4}/32 dev eth0; ip addr add {ipv6[1]}/64 dev eth0 nodad")
-            for number in (1, 2)
-        )
-    )
+    add = f"ip addr add {ipv4}/32 dev eth0; ip addr add {ipv6[1]}/64 dev eth0 nodad"
+    await asyncio.gather(*(world.ssh(number, add) for number in (1, 2)))
     assert not await answers(ipv4), "while it is unassigned"
     for number in (1, 2):
         await backend.assign_floating_ip(number, ipv4)
@@ -50,9 +46,7 @@ async def test_a_floating_ip_moves_between_machines(world, backend):
             assert not await answers(ipv4)
     await backend.power_off(2)
     await backend.power_on(2)
-    async with asyncio.timeout(
-        60
-    ):  # a machine that starts again has it still; its network may come up after SSH
+    async with asyncio.timeout(60):  # the machine's network may come up after SSH
         while not await answers(ipv4):
             await world.ssh(2, f"ip addr replace {ipv4}/32 dev eth0")
     await backend.delete_machine(2)

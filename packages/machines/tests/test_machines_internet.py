@@ -133,9 +133,10 @@ def test_the_last_of_two_clones_restores_the_hosts_forwarding(world, stage, tmp_
 def test_another_clone_stays_unreachable_from_outside(world, stage):
     one, other = Names("0a1b2c"), Names("0a1b2d")
     with link_of(stage, one), link_of(stage, other):
-        stage.ip(stage.host, f"addr add 10.99.0.1/30 dev {other.host_link}", f"link set {other.host_link} up")
         stage.ip(
             stage.host,
+            f"addr add 10.99.0.1/30 dev {other.host_link}",
+            f"link set {other.host_link} up",
             f"link set peer-{other.site} up",
             f"neigh add 10.99.0.2 lladdr 02:00:00:00:00:01 dev {other.host_link}",
         )
@@ -148,29 +149,22 @@ def test_another_clone_stays_unreachable_from_outside(world, stage):
                 sending = namespaces.inside(namespace, lambda: socket.socket(type=socket.SOCK_DGRAM))
                 with sending:
                     sending.sendto(namespace.encode(), ("10.99.0.2", 9))
-            assert seen.recv(2000).endswith(stage.host.encode()), (
-                "what the host sends comes, and nothing else"
-            )
+            assert seen.recv(2000).endswith(stage.host.encode())  # what the host sends, and nothing else
             seen.settimeout(2)  # nothing may come
             with pytest.raises(TimeoutError):
                 seen.recv(2000)
         stage.as_host(lambda: internet.close_way(one))
 
 
-def test_a_forwarding_host_keeps_forwarding(world, stage):
-    names = Names(world.site)
-    namespaces.set_kernel(stage.host, {"ipv4/ip_forward": "1"})
-    with link_of(stage, names):
-        stage.as_host(lambda: internet.open_way(names, world.range))
-        stage.as_host(lambda: internet.close_way(names))
-    assert stage.forwards("wan") == "1"
-
-
-def test_forwarding_switched_on_meanwhile_stays_on(world, stage):
+@pytest.mark.parametrize("before", [True, False], ids=["before", "meanwhile"])
+def test_a_forwarding_host_keeps_forwarding(world, stage, before):
     names = Names(world.site)
     with link_of(stage, names):
+        if before:
+            namespaces.set_kernel(stage.host, {"ipv4/ip_forward": "1"})
         stage.as_host(lambda: internet.open_way(names, world.range))
-        namespaces.set_kernel(stage.host, {"ipv4/ip_forward": "1"})
+        if not before:
+            namespaces.set_kernel(stage.host, {"ipv4/ip_forward": "1"})
         stage.as_host(lambda: internet.close_way(names))
     assert stage.forwards("wan") == "1"
 

@@ -11,6 +11,15 @@ from hetzner_machines import internet, resolver
 from hetzner_machines.errors import NoWayOut
 from hetzner_machines.names import Names
 
+SEVERAL = [
+    {"dst": "0.0.0.0/1", "dev": "tun0"},
+    {"dst": "default", "dev": "eth0"},
+    {"dst": "10.0.0.0/8", "dev": "docker0"},
+    {"dst": "192.0.2.7", "dev": "eth1"},
+    {"dst": "128.0.0.0/1", "dev": "tun0"},
+    {"dst": "224.0.0.0/4", "dev": "eth2"},
+]
+
 
 @pytest.mark.parametrize(
     ("routes", "found"),
@@ -18,17 +27,7 @@ from hetzner_machines.names import Names
         ([{"dst": "default", "dev": "eth0"}], ["eth0"]),
         ([{"dst": "default", "dev": "wlan0"}, {"dst": "default", "dev": "eth0"}], ["eth0", "wlan0"]),
         ([{"dst": "default", "nexthops": [{"dev": "a"}, {"dev": "b.100"}]}], ["a", "b.100"]),
-        (
-            [
-                {"dst": "0.0.0.0/1", "dev": "tun0"},
-                {"dst": "default", "dev": "eth0"},
-                {"dst": "10.0.0.0/8", "dev": "docker0"},
-                {"dst": "192.0.2.7", "dev": "eth1"},
-                {"dst": "128.0.0.0/1", "dev": "tun0"},
-                {"dst": "224.0.0.0/4", "dev": "eth2"},
-            ],
-            ["eth0", "tun0"],
-        ),
+        (SEVERAL, ["eth0", "tun0"]),
     ],
 )
 def test_uplinks_are_interfaces_with_a_default_route(routes, found):

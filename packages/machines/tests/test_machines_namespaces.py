@@ -1,7 +1,8 @@
-import subprocess
 import sys
 
 import pytest
+
+from tests.child_processes import run
 
 pytestmark = pytest.mark.machines
 
@@ -31,5 +32,5 @@ assert not [name for name in ("before", "after") if name in mounted], mounted
 
 def test_namespaces_covered_by_ip_netns_add_are_removed() -> None:
     command = ["unshare", "--mount", "sh", "-c", SCRIPT, "sh", sys.executable, REMOVE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = run(command)
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@ import os
 import signal
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -42,16 +43,9 @@ MOUNTS_V2 = "30 25 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelega
 
 
 def boot(**changes) -> records.Boot:
-    facts = {
-        "name": "m1",
-        "serial": "7",
-        "directory": "/state/machines/7",
-        "lower": "/cache/rootfs",
-        "namespace": "/run/netns/x",
-        "keeper_cgroup": "/c/keeper",
-        "hierarchies": (records.Hierarchy("/c/mem", "cgroup", "memory", "memory"),),
-        "volumes": ("var/log",),
-    }
+    facts = {"name": "m1", "serial": "7", "directory": "/state/machines/7", "lower": "/cache/rootfs"}
+    facts |= {"namespace": "/run/netns/x", "keeper_cgroup": "/c/keeper", "volumes": ("var/log",)}
+    facts["hierarchies"] = (records.Hierarchy("/c/mem", "cgroup", "memory", "memory"),)
     return records.Boot(**facts | changes)
 
 
@@ -162,13 +156,8 @@ def test_host_names_are_shortened(name):
 
 
 def test_cgroups_of_a_root_follow_the_host():
-    mixed = boot(
-        hierarchies=(
-            records.Hierarchy("/c/cpu", "cgroup", "cpu,cpuacct", "cpu,cpuacct"),
-            records.Hierarchy("/c/u", "cgroup2", "unified", ""),
-        )
-    )
-    steps = list(root.plan(mixed))
+    cpu = records.Hierarchy("/c/cpu", "cgroup", "cpu,cpuacct", "cpu,cpuacct")
+    steps = list(root.plan(boot(hierarchies=(cpu, records.Hierarchy("/c/u", "cgroup2", "unified", "")))))
     assert root.Link("sys/fs/cgroup/cpuacct", "cpu,cpuacct") in steps
     targets = [s.target for s in steps if isinstance(s, root.Mount) and "cgroup" in s.kind]
     assert targets == ["sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/unified"]
@@ -232,11 +221,6 @@ def test_interfaces_keep_their_number_while_others_come_and_go(changes):
         assert all(before.slots[n] == known.slots[n] for n in before.slots if n in known.slots)
 
 
-class Image:
-    def __init__(self, rootfs, container_store):
-        self.rootfs, self.container_store = rootfs, container_store
-
-
 @pytest.fixture
 def small_image(tmp_path):
     store = tmp_path / "store"
@@ -246,7 +230,7 @@ def small_image(tmp_path):
     (store / "link").symlink_to("blobs/sha")
     (tmp_path / "rootfs/var/log/journal").mkdir(parents=True)
     (tmp_path / "rootfs/var/log/journal").chmod(0o2755)
-    return Image(tmp_path / "rootfs", store)
+    return SimpleNamespace(rootfs=tmp_path / "rootfs", container_store=store)
 
 
 @pytest.fixture
@@ -277,9 +261,8 @@ def test_a_disk_shares_what_is_never_written_and_copies_databases(tmp_path, smal
 )
 def test_a_machine_names_its_actual_image(tmp_path, small_image, airgap, asked, differs):
     (small_image.rootfs / "etc").mkdir()
-    (small_image.rootfs / "etc/os-release").write_text(
-        'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n'
-    )
+    release = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n'
+    (small_image.rootfs / "etc/os-release").write_text(release)
     folder = tmp_path / "machines/7"
     folder.mkdir(parents=True)
     disk.create(folder, small_image, airgap, "m1", "site/7", asked=asked)
@@ -334,9 +317,7 @@ def test_a_machine_comes_back_from_its_folder(tmp_path, small_image, airgap):
     spec = MachineSpec(7, "m", "203.0.113.9", None, 2, 4.0, (interface,))
     made = machine.create(tmp_path / "7", spec, small_image, airgap, "site")
     assert machine.load(tmp_path / "7") == made
-    assert made.slots == {5: 0}
-    assert made.run is None
-    assert made.keeper is None
+    assert (made.slots, made.run, made.keeper) == ({5: 0}, None, None)
     machine.delete(tmp_path / "7")
     machine.delete(tmp_path / "7")
     assert machine.load(tmp_path / "7") is None

@@ -6,9 +6,8 @@ from hetzner_machines import namespaces
 
 pytestmark = pytest.mark.machines
 
-BOOT_ID = (
-    "cat /proc/1/stat | cut -d' ' -f22"  # the guest's own start time; the kernel's boot id is the host's
-)
+# The guest's own start time; the kernel's boot ID is the host's.
+BOOT_ID = "cat /proc/1/stat | cut -d' ' -f22"
 
 
 async def test_a_guest_that_powers_off_keeps_its_disk(world, backend):

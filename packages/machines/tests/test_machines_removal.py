@@ -1,7 +1,8 @@
-import subprocess
 import sys
 
 import pytest
+
+from tests.child_processes import run
 
 pytestmark = pytest.mark.machines
 
@@ -34,7 +35,7 @@ for remove in (lambda: remove_all("0a1b2c", state), lambda: delete(state / "mach
 def test_files_below_a_busy_mount_stay(tmp_path):
     (tmp_path / "machines/7/disk/root").mkdir(parents=True)
     command = ["unshare", "--mount", "sh", "-c", SCRIPT, "sh", str(tmp_path), sys.executable, REMOVE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = run(command)
     assert done.returncode == 0, done.stderr
     assert f"mount {tmp_path}/machines/7/disk/root" in done.stdout
     assert f"folder {tmp_path}/machines" in done.stdout

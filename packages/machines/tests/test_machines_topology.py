@@ -85,12 +85,7 @@ def test_routes_of_the_kernel_stay():
 @given(st.integers(1, 2**40))
 def test_names_of_ports_fit_the_kernel_and_addresses_are_unicast(number):
     assert len(topology.port(number)) <= 15
-    for mac in (
-        topology.public_mac(number),
-        topology.balancer_mac(number),
-        topology.balancer_mac(number, 1),
-        topology.balancer_mac(number, 3),
-    ):
+    for mac in (topology.public_mac(number), *(topology.balancer_mac(number, n) for n in (0, 1, 3))):
         assert len(mac) == 17
         assert int(mac[:2], 16) & 1 == 0
 
@@ -119,11 +114,8 @@ def test_a_machine_without_public_address_asks_for_metadata_through_its_network(
 
 
 def test_alias_addresses_follow_their_member():
-    before, after = (
-        ("10.0.0.8", "10.0.0.9"),
-        PrivateInterface(1, "10.0.0.2", ("10.0.0.9",), "86:00:00:00:00:01"),
-    )
-    assert topology.neighbor_lines(before, after) == [
+    after = PrivateInterface(1, "10.0.0.2", ("10.0.0.9",), "86:00:00:00:00:01")
+    assert topology.neighbor_lines(("10.0.0.8", "10.0.0.9"), after) == [
         "neigh del 10.0.0.8 dev br0",
         "neigh replace 10.0.0.2 lladdr 86:00:00:00:00:01 dev br0 nud permanent",
         "neigh replace 10.0.0.9 lladdr 86:00:00:00:00:01 dev br0 nud permanent",

@@ -1,5 +1,3 @@
-"""Load balancers as hcloud resources, against the emulated cloud."""
-
 import pytest
 
 from tests.pulumi_cloud import EmulatedCloud
@@ -60,14 +58,15 @@ def test_a_load_balancer_is_created_changed_and_deleted(hetzner: Lab, cloud: Emu
     assert found["public_net"]["enabled"] is False
     assert found["services"][0]["health_check"]["retries"] == 4
 
-    hetzner.up(TYPE="lb21", LABEL="c", PUBLIC="no", RETRIES="4", SELECTOR="role==other")
+    kept = {"TYPE": "lb21", "LABEL": "c", "PUBLIC": "no", "RETRIES": "4", "SELECTOR": "role==other"}
+    hetzner.up(**kept)
     assert [item["label_selector"]["selector"] for item in balancer(cloud)["targets"]] == ["role==other"]
 
     body = {"name": "api", "type": "ipv4", "location": "fsn1"}
     ip = cloud.send("POST", "/primary_ips", body)["primary_ip"]
-    kept = {"TYPE": "lb21", "LABEL": "c", "PUBLIC": "no", "RETRIES": "4", "SELECTOR": "role==other"}
-    out = hetzner.up(**kept, IP=str(ip["id"]))
-    assert "replaced" in out, "Hetzner only assigns them to new load balancers"
+    assert "replaced" in hetzner.up(**kept, IP=str(ip["id"])), (
+        "Hetzner only assigns them to new load balancers"
+    )
     assert balancer(cloud)["public_net"]["ipv4"]["ip"] == ip["ip"]
     assert hetzner.resources()["b"]["outputs"]["ipv4Id"] == ip["id"]
     assert "7 unchanged" in hetzner.up(**kept, IP=str(ip["id"]))

@@ -1,5 +1,3 @@
-"""Programs of hcloud resources against the emulated cloud."""
-
 import base64
 import hashlib
 import ipaddress
@@ -200,12 +198,6 @@ def test_a_deleted_server_is_created_again_with_its_network(hetzner: Lab, cloud:
     after = hetzner.resources()
     assert after["w"]["id"] != before["w"]["id"]
     assert cloud.get(f"/servers/{after['w']['id']}")["server"]["private_net"]
-    # drift is repaired
-    path = f"/networks/{hetzner.resources()['n']['id']}"
-    cloud.send("PUT", path, {"labels": {"a": "theirs"}})
-    out = hetzner.run("up", "--yes", "--refresh").out
-    assert "~ 1 updated" in out
-    assert cloud.get(path)["network"]["labels"] == {"a": "b"}
 
 
 @pytest.mark.parametrize(
@@ -213,15 +205,12 @@ def test_a_deleted_server_is_created_again_with_its_network(hetzner: Lab, cloud:
     [
         ("h.Volume('v', size=10)", "the resource type 'hcloud:index/volume:Volume'"),
         ("h.get_network(name='n')", "Method not implemented"),
-        (
-            "h.Server('s', server_type='cpx22', image='debian-12', iso='x')",
-            "the input 'iso' of hcloud:index/server:Server",
-        ),
+        ("h.Server('s', server_type='cpx22', image='debian-12', iso='x')", "the input 'iso' of hcloud:index"),
         ("h.Provider('p', endpoint_hetzner='x')", "the setting 'endpointHetzner' of the provider"),
         ("h.SshKey('k', public_key='nonsense')", "POST /ssh_keys: "),
         ("h.Server('s', server_type='cx0', image='debian-12')", "server type 'cx0' not found"),
         (
-            "h.SshKey('k', public_key='x', opts=O(provider=h.Provider('p', token='short')))",
+            "h.SshKey('k', public_key='x', opts=O(provider=h.Provider('p', token='x')))",
             "must have exactly 64",
         ),
     ],
@@ -276,11 +265,7 @@ network = h.Network("n", name="n", ip_range="10.0.0.0/8", labels={"of": "lab"})
 """
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [{"drop": "after"}, {"code": "server_error", "after": True}],
-    ids=["no answer", "an error after the effect"],
-)
+@pytest.mark.parametrize("fault", [{"drop": "after"}, {"code": "server_error", "after": True}])
 def test_a_resource_whose_answer_was_lost_is_found(hetzner: Lab, cloud: EmulatedCloud, fault) -> None:
     cloud.admin("POST", "/faults", {"path": "/networks", "times": 1, "method": "POST", **fault})
     hetzner.up(NETWORK)

@@ -1,5 +1,3 @@
-"""Programs of Kubernetes objects against a real API server."""
-
 import json
 import re
 import textwrap
@@ -68,9 +66,8 @@ def test_objects_are_created_changed_and_deleted(kube: Lab, cluster: ControlPlan
     assert "czNjcmV0" not in json.dumps(kube.state())
     assert cluster.api().get("/api/v1/namespaces/demo/secrets/s")["data"] == {"pw": "czNjcmV0"}
     assert "unchanged" in kube.up()
-    assert not re.search(
-        "^ [-+~]", kube.run("preview", "--refresh").out.partition("Resources:")[2], re.MULTILINE
-    )
+    planned = kube.run("preview", "--refresh").out.partition("Resources:")[2]
+    assert not re.search("^ [-+~]", planned, re.MULTILINE)
 
     out = kube.up(A="2", N="3", SA="1")
     assert "~ 1 updated" in out
@@ -106,11 +103,8 @@ def test_fields_of_another_manager_conflict(kube: Lab, cluster: ControlPlane) ->
     """)
     kube.up(program)
     path = "/api/v1/namespaces/default/configmaps/conflict"
-    found = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "conflict", "labels": {"a": "theirs"}},
-    }
+    found = {"apiVersion": "v1", "kind": "ConfigMap"}
+    found["metadata"] = {"name": "conflict", "labels": {"a": "theirs"}}
     Cluster({"kubeconfig": str(cluster.kubeconfig)}, {}).apply(path, found, "them", force=True)
     out = kube.up(L="2", status=1)
     assert 'conflict with "them"' in out

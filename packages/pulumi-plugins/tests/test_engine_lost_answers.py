@@ -1,7 +1,4 @@
-"""A Kubernetes API server that loses answers or fails."""
-
 import json
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +9,10 @@ from test_engine_kubeconfig import kubeconfig
 from pulumi_plugins.base import Known, Surroundings
 from pulumi_plugins.errors import ClusterUnreachableError, ProviderError, ResourceNotFoundError
 from pulumi_plugins.kubernetes.provider import KubernetesProvider
-from tests.http_server import Json, serving
+from tests.http_server import Json, running, serving
 
-CONFIG_MAP: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": "x", "namespace": "default"},
-}
+CONFIG_MAP: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap"}
+CONFIG_MAP["metadata"] = {"name": "x", "namespace": "default"}
 KIND = "kubernetes:core/v1:ConfigMap"
 URN = f"urn:pulumi:s::p::{KIND}::x"
 
@@ -53,9 +47,8 @@ class _Handler(Json, BaseHTTPRequestHandler):
 
 
 def _provider(port: int, **more: Any) -> KubernetesProvider:
-    return KubernetesProvider(
-        {"kubeconfig": kubeconfig(f"http://127.0.0.1:{port}"), **more}, Surroundings({})
-    )
+    settings = {"kubeconfig": kubeconfig(f"http://127.0.0.1:{port}"), **more}
+    return KubernetesProvider(settings, Surroundings({}))
 
 
 @pytest.mark.parametrize("fails", ["answer lost", "server failed"])
@@ -95,9 +88,7 @@ def test_a_server_that_refuses_connections_is_unreachable(monkeypatch: pytest.Mo
         _provider(port).create(URN, CONFIG_MAP, None)
 
 
-def test_objects_of_an_unreachable_cluster_stay_in_the_state(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_objects_of_an_unreachable_cluster_stay_in_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """One failure counts for all objects of a moment, and no longer."""
     for name in ("_RETRY_SECONDS", "_SILENT_SECONDS"):
         monkeypatch.setattr(f"pulumi_plugins.kubernetes.cluster.{name}", 0.0)
@@ -113,7 +104,5 @@ def test_objects_of_an_unreachable_cluster_stay_in_the_state(
         provider.delete(known, 1)
     with pytest.raises(ResourceNotFoundError):
         _provider(port, skipUpdateUnreachable="true", deleteUnreachable="true").read(known)
-    with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+    with running(ThreadingHTTPServer(("127.0.0.1", port), handler)):
         assert provider.read(_known({})).outputs["kind"] == "ConfigMap"
-        server.shutdown()

@@ -1,5 +1,3 @@
-"""The process that serves all plugins of one run of Pulumi."""
-
 import ctypes
 import json
 import os
@@ -24,6 +22,7 @@ from pulumi_plugins.hcloud.provider import HcloudProvider
 from pulumi_plugins.serve import Service, listen, to_struct
 from pulumi_plugins.shared import VARIABLE, serving
 from sandbox.site import cache_directory
+from tests.child_processes import run
 from tests.pulumi_lab import ROOT, Lab, pulumi
 
 SECONDS = 60
@@ -32,14 +31,9 @@ URN = "urn:pulumi:dev::lab::hcloud:index/sshKey:SshKey::k"
 
 def attach(more: dict[str, str]) -> tuple[subprocess.Popen[str], int]:
     """Start ``attach.py``; returns it with the port that it prints."""
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        str(Path(str(pulumi_plugins.__file__)).with_name("attach.py")),
-        more[VARIABLE],
-    ]
-    child = subprocess.Popen([*command, "hcloud", "127.0.0.1:1"], stdout=subprocess.PIPE, text=True)
+    program = Path(str(pulumi_plugins.__file__)).with_name("attach.py")
+    command = [sys.executable, "-I", "-S", program, more[VARIABLE], "hcloud", "127.0.0.1:1"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert child.stdout
     return child, int(child.stdout.readline())
 
@@ -176,8 +170,6 @@ def test_a_plugin_ends_by_an_interrupt_that_its_engine_ignores(name: str) -> Non
         plugin.communicate(timeout=60)
 
 
-# --- a plugin listens on loopback, where every user of the host can connect
-
 NOBODY = 65534
 
 
@@ -230,13 +222,8 @@ def test_no_proxy_is_used_for_loopback(tmp_path: Path, variable: str) -> None:
     lab = Lab(tmp_path)
     lab.program("from ccm_pulumi.servers.keys import SharedSecret\nSharedSecret('one')\n")
     there = {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache_directory(os.environ).parent)}
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "sandbox.pulumi_cli", "up", "--stack", "dev", "--yes", "--skip-preview"],
-        cwd=lab.project,
-        env={**lab.environment, **there, variable: "http://127.0.0.1:9"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    environment = {**lab.environment, **there, variable: "http://127.0.0.1:9"}
+    words = ["up", "--stack", "dev", "--yes", "--skip-preview"]
+    command = [sys.executable, "-P", "-m", "sandbox.pulumi_cli", *words]
+    done = run(command, timeout=300, cwd=lab.project, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,17 +1,16 @@
-"""Answers that are not from the Hetzner Cloud API or Kubernetes."""
-
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 
 import pytest
+from test_engine_hcloud import KEY
 
 from pulumi_plugins.errors import ProviderError, ResourceNotFoundError
 from pulumi_plugins.hcloud.api import Api
 from pulumi_plugins.kubernetes.cluster import KubernetesError, _decoded
 from pulumi_plugins.kubernetes.readiness import unready
 from pulumi_plugins.values import plain
-from tests.http_server import serving
+from tests.http_server import Json, serving
 from tests.pulumi_cloud import EmulatedCloud
 from tests.pulumi_lab import TOKEN, Lab
 
@@ -25,7 +24,6 @@ STRANGE = {
     "an object of many levels": (200, b'{"action": ' * 700 + b"1" + b"}" * 700),
     "a resource without its fields": (200, b'{"server": {"id": 1}, "ssh_key": {"id": 1}, "servers": [{}]}'),
 }
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJPCSXlGG8jFWcEXUQ5tPMuEPaVmBTbL5k5FQkCoNcGE"
 PROGRAM = f"""
 import pulumi_hcloud as h
 h.SshKey("k", name="k", public_key="{KEY}")
@@ -38,7 +36,7 @@ def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
     """Address of a server that gives the same answer to everything."""
     status, body = STRANGE[request.param]
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Json, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
             self.send_response(status)
@@ -48,19 +46,12 @@ def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
 
         do_POST = do_DELETE = do_GET  # noqa: N815  the base class names them
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class names it
-            """Say nothing."""
-
     with serving(Handler) as port:
         yield f"http://127.0.0.1:{port}/v1"
 
 
-@pytest.fixture
-def api(stranger: str) -> Api:
-    return Api(TOKEN, stranger)
-
-
-def test_strange_answers_are_errors(api: Api) -> None:
+def test_strange_answers_are_errors(stranger: str) -> None:
+    api = Api(TOKEN, stranger)
     with pytest.raises(ProviderError):
         api.act("/servers/1/actions/poweroff")
     with pytest.raises(ProviderError):
