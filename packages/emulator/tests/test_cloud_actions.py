@@ -2,7 +2,6 @@ import asyncio
 from random import Random
 
 import looptime
-import pytest
 from cloud_emulator import OTHER_TOKEN, Emulator, Start
 from multidict import MultiDict
 
@@ -98,14 +97,7 @@ def test_a_following_action_takes_its_own_time():
     assert 2.4 <= beginning <= 3.7
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/actions?id=x",
-        "/actions?id=1&sort=color",
-        f"/actions?id={'9' * 5000}",
-        "/servers/actions?status=late",
-    ],
-)
-async def test_invalid_queries(emulator: Emulator, path):
-    await emulator.expect((422, "invalid_input"), "GET", path)
+async def test_invalid_queries(emulator: Emulator):
+    for query in ("id=x", "id=1&sort=color", f"id={'9' * 5000}"):
+        await emulator.expect((422, "invalid_input"), "GET", f"/actions?{query}")
+    await emulator.expect((422, "invalid_input"), "GET", "/servers/actions?status=late")

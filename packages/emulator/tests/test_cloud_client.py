@@ -1,13 +1,6 @@
-"""The official Python client as the judge."""
-
 import hcloud
 import pytest
 from cloud_emulator import Emulator
-from hcloud.images import Image
-from hcloud.server_types import ServerType
-
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
-CX23, DEBIAN = ServerType(name="cx23"), Image(name="debian-12")
 
 
 async def test_errors_are_exceptions_of_the_client(emulator: Emulator):
@@ -34,11 +27,8 @@ async def test_the_client_sends_ids_of_objects_as_numbers(emulator: Emulator):
         server.rebuild(debian).action.wait_until_finished()
         server.attach_iso(client.isos.get_by_name("virtio-win-0.1.271.iso")).wait_until_finished()
         server.reload()
-        assert (server.server_type.name, server.image.name, server.location.name) == (
-            "cx33",
-            "debian-13",
-            "nbg1",
-        )
+        shown = (server.server_type.name, server.image.name, server.location.name)
+        assert shown == ("cx33", "debian-13", "nbg1")
         kinds = client.load_balancer_types
         balancer = client.load_balancers.create("lb", kinds.get_by_name("lb11"), location=place).load_balancer
         balancer.change_type(kinds.get_by_name("lb21")).wait_until_finished()

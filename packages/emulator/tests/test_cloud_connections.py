@@ -1,5 +1,3 @@
-"""Clients that send no HTTP, too little, or too much."""
-
 import asyncio
 import contextlib
 import logging
@@ -20,6 +18,7 @@ from hetzner_emulator.config import CloudConfig
 from hetzner_emulator.errors import ApiError
 from hetzner_emulator.http.body import read_json
 from hetzner_emulator.http.connections import ShortClientErrors
+from tests.child_processes import run
 
 CROWD = r"""
 import resource, socket, sys
@@ -46,14 +45,12 @@ main()
 @pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 4096, reason="this host's limit is lower")
 def test_more_connections_than_the_usual_limit_of_open_files(tmp_path):
     with (tmp_path / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, stderr=log, text=True
-        )
+        command = [sys.executable, "-c", SERVER]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         assert server.stdout is not None
         port = re.search(r"127\.0\.0\.1:(\d+)", server.stdout.readline())[1]
-        command = [sys.executable, "-c", CROWD, port]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = run([sys.executable, "-c", CROWD, port], timeout=120)
     finally:
         server.terminate()
         server.communicate(timeout=60)

@@ -1,5 +1,3 @@
-"""Any body, query and id to any operation ends in an answer of the right form, never in a bug."""
-
 import asyncio
 import copy
 import re

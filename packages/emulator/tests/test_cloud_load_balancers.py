@@ -62,14 +62,8 @@ async def test_services_have_defaults_and_updates_are_partial(emulator: Emulator
     shown = await emulator.act(path, "add_service", protocol="http", destination_port=8080)
     (service,) = shown["services"]
     assert service["listen_port"] == 80
-    assert service["http"] == {
-        "cookie_name": "HCLBSTICKY",
-        "cookie_lifetime": 300,
-        "timeout_idle": 50,
-        "sticky_sessions": False,
-        "certificates": [],
-        "redirect_http": False,
-    }
+    http = {"cookie_name": "HCLBSTICKY", "cookie_lifetime": 300, "timeout_idle": 50, "certificates": []}
+    assert service["http"] == {**http, "sticky_sessions": False, "redirect_http": False}
     listed = await emulator.official(lambda client: client.load_balancers.get_all())
     assert [s.http.redirect_http for one in listed for s in one.services] == [False]
     assert service["health_check"]["http"]["status_codes"] == ["2??", "3??"]
@@ -83,10 +77,8 @@ async def test_services_have_defaults_and_updates_are_partial(emulator: Emulator
 
 
 async def test_health_checks_with_wildcards_and_without_a_host(emulator: Emulator):
-    path, asked = (
-        (await make(emulator)).path,
-        {"domain": "a.de", "path": "/", "status_codes": ["2*", "30?", "*"]},
-    )
+    path = (await make(emulator)).path
+    asked = {"domain": "a.de", "path": "/", "status_codes": ["2*", "30?", "*"]}
     service = {**SERVICE, "health_check": {**CHECK, "protocol": "http", "http": asked}}
     (shown,) = (await emulator.act(path, "add_service", **service))["services"]
     assert {key: shown["health_check"]["http"][key] for key in asked} == asked
@@ -109,9 +101,8 @@ async def test_a_port_has_one_service(emulator: Emulator):
     http = {"certificates": [await managed(emulator)]}
     https = {"protocol": "https", "listen_port": 443}
     redirect = {"redirect_http": True}
-    await deny(
-        (412, "source_port_already_used"), emulator, balancer, "add_service", **https, http=http | redirect
-    )
+    used = (412, "source_port_already_used")
+    await deny(used, emulator, balancer, "add_service", **https, http=http | redirect)
     await emulator.act(balancer.path, "add_service", **https, http=http)
     update = {"listen_port": 443, "http": redirect}
     await deny((422, "source_port_already_used"), emulator, balancer, "update_service", **update)

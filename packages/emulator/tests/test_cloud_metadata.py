@@ -30,12 +30,8 @@ async def ask(emulator: Emulator, address: str, path: str) -> tuple[int, str]:
 async def make(emulator: Emulator) -> str:
     await emulator.ok("POST", "/ssh_keys", {"name": "key", "public_key": KEY})
     network = await emulator.make_network("net-1", "10.0.0.0/24")
-    server = await emulator.make_server(
-        networks=[network["id"]],
-        ssh_keys=["key"],
-        user_data="#cloud-config\nruncmd: [true]\n",
-        location="hel1",
-    )
+    more = {"user_data": "#cloud-config\nruncmd: [true]\n", "location": "hel1"}
+    server = await emulator.make_server(networks=[network["id"]], ssh_keys=["key"], **more)
     return server["public_net"]["ipv4"]["ip"]
 
 
@@ -60,25 +56,17 @@ async def test_the_summary_is_what_cloud_init_reads(local: Emulator):
     assert summary["instance-id"] == 4000001
     assert summary["public-keys"] == [KEY]
     assert summary["vendor_data"].startswith("#cloud-config")
-    assert summary["network-config"]["config"][0]["subnets"][0] == {
-        "type": "static",
-        "address": f"{address}/32",
-        "gateway": "172.31.1.1",
-    }
+    first = summary["network-config"]["config"][0]["subnets"][0]
+    assert first == {"type": "static", "address": f"{address}/32", "gateway": "172.31.1.1"}
 
 
 async def test_private_networks(local: Emulator):
     address = await make(local)
-    networks = yaml.safe_load((await ask(local, address, "metadata/private-networks"))[1])
-    (entry,) = networks
+    (entry,) = yaml.safe_load((await ask(local, address, "metadata/private-networks"))[1])
     names = "ip alias_ips interface_num mac_address network_id network_name network subnet gateway"
     assert list(entry) == names.split()
-    assert (entry["ip"], entry["subnet"], entry["gateway"], entry["network_name"]) == (
-        "10.0.0.2",
-        "10.0.0.0/24",
-        "10.0.0.1",
-        "net-1",
-    )
+    shown = [entry[name] for name in ("ip", "subnet", "gateway", "network_name")]
+    assert shown == ["10.0.0.2", "10.0.0.0/24", "10.0.0.1", "net-1"]
 
 
 async def test_a_server_without_networks_keys_and_data(local: Emulator):
@@ -124,9 +112,8 @@ async def test_networks_distinguish_servers_with_the_same_private_address(start:
     for server in local.cloud.store.all(Server):
         (attachment,) = server.attachments
         assert attachment.ip == "10.0.0.2"
-        server.attachments = [
-            msgspec.structs.replace(attachment, ip="127.1.0.2")
-        ]  # from which a test can ask
+        # from which a test can ask
+        server.attachments = [msgspec.structs.replace(attachment, ip="127.1.0.2")]
         local.cloud.store.put(server)
     found = {}
     for asked.network in (*networks, None):

@@ -36,21 +36,11 @@ def test_all_pages_together_have_every_entry_once(total, per_page):
     assert seen == items
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"page": "0"},
-        {"page": "x"},
-        {"per_page": "-1"},
-        {"page": "٣"},
-        {"page": "9" * 12},
-        {"page": "9" * 5000},  # more digits than Python makes a number of
-    ],
-    ids=["zero", "text", "negative", "arabic", "long", "longest"],
-)
-def test_invalid_page_numbers(query):
-    with pytest.raises(InvalidInput):
-        read_page(query, 10)
+def test_invalid_page_numbers():
+    for text in ("0", "x", "-1", "٣", "9" * 12, "9" * 5000):  # the last has too many digits for Python
+        for name in ("page", "per_page"):
+            with pytest.raises(InvalidInput):
+                read_page({name: text}, 10)
 
 
 @given(entries, st.sampled_from(["", ":asc", ":desc"]))
@@ -85,19 +75,12 @@ def test_unknown_sorts_are_refused(sort):
 async def test_listings_have_meta_and_links(emulator: Emulator):
     for number in range(5):
         await emulator.ok("POST", "/placement_groups", {"name": f"g{number}", "type": "spread"})
-    response = await emulator.call(
-        "GET", "/placement_groups?per_page=2&page=2&sort=name:desc&label_selector=!x"
-    )
+    query = "per_page=2&page=2&sort=name:desc&label_selector=!x"
+    response = await emulator.call("GET", f"/placement_groups?{query}")
     answer = await response.json()
     assert [group["name"] for group in answer["placement_groups"]] == ["g2", "g1"]
-    assert answer["meta"]["pagination"] == {
-        "page": 2,
-        "per_page": 2,
-        "previous_page": 1,
-        "next_page": 3,
-        "last_page": 3,
-        "total_entries": 5,
-    }
+    pages = {"page": 2, "previous_page": 1, "next_page": 3, "last_page": 3}
+    assert answer["meta"]["pagination"] == {**pages, "per_page": 2, "total_entries": 5}
     link = response.headers["Link"]
     assert 'page=1&per_page=2>; rel="prev"' in link
     assert 'page=3&per_page=2>; rel="next"' in link

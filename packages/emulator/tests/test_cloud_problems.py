@@ -1,5 +1,3 @@
-"""The problems that the console shows first."""
-
 from typing import Any
 
 import pytest
@@ -56,6 +54,7 @@ UNHEALTHY = "load balancer: lb, {}: 1 of {} targets unhealthy: {}"
 SILENT = "load balancer: lb, port 80: no target has a health status"
 UNKNOWN, HEALTHY = target(1, p80="unknown"), target(1, p80="healthy")
 ROUTES = [{"destination": "10.1.0.0/24", "gateway": f"10.0.0.{number}"} for number in (2, 3)]
+NETWORK = {"id": 7, "name": "net", "routes": ROUTES}
 FAILED = {"command": "add_route", "resources": [{"type": "network", "id": 7}], "ended": 1000.0}
 FAILED["error"] = {"message": "locked"}
 CERTIFICATE = {"name": "shop", "status": {"error": {"message": "no DNS zone"}}}
@@ -77,10 +76,7 @@ QUOTA = {"project": "p", "limit": 3600, "remaining": 359}
         ({"load_balancers": [balancer(ports=())]}, ""),
         ({"servers": [server(n, "off") for n in range(5)]}, "server: s0, s1, s2 and 2 more are off"),
         (
-            {
-                "networks": [{"id": 7, "name": "net", "routes": ROUTES}],
-                "servers": [server(1, network=7, ip="10.0.0.2")],
-            },
+            {"networks": [NETWORK], "servers": [server(1, network=7, ip="10.0.0.2")]},
             "route: 10.1.0.0/24 in net uses the gateway 10.0.0.3, but no server has this address",
         ),
         ({"now": 1599.0, "actions": [FAILED]}, "action: add_route on network 7 failed: locked"),

@@ -148,9 +148,8 @@ async def test_an_attachment_with_address_and_aliases(emulator: Emulator):
     for bad in (["10.0.1.7"], ["10.9.1.1"], ["x"], ["10.0.1.9", "10.0.1.9"]):
         change = f"{server.path}/actions/change_alias_ips"
         await emulator.deny("invalid_input", change, network=network["id"], alias_ips=bad)
-    assert (await emulator.act(server.path, "detach_from_network", network=network["id"]))[
-        "private_net"
-    ] == []
+    shown = await emulator.act(server.path, "detach_from_network", network=network["id"])
+    assert shown["private_net"] == []
 
 
 async def test_networks_of_a_server_must_not_overlap(emulator: Emulator):
@@ -163,10 +162,8 @@ async def test_networks_of_a_server_must_not_overlap(emulator: Emulator):
 
 
 async def test_a_server_is_in_three_networks_at_most(emulator: Emulator):
-    networks = [
-        (await emulator.make_network(f"n{i}", f"10.{i}.0.0/24", ip_range=f"10.{i}.0.0/16"))["id"]
-        for i in range(4)
-    ]
+    ranges = [(f"10.{i}.0.0/24", f"10.{i}.0.0/16") for i in range(4)]
+    networks = [(await emulator.make_network(one, one, ip_range=whole))["id"] for one, whole in ranges]
     server = await emulator.make_server(networks=networks[:3])
     attach = f"{server.path}/actions/attach_to_network"
     await emulator.deny("resource_limit_exceeded", attach, network=networks[3])

@@ -1,5 +1,3 @@
-"""Reading services of load balancers: defaults, limits, merging."""
-
 from typing import Any
 
 from hypothesis import given

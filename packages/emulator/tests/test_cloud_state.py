@@ -26,14 +26,10 @@ async def test_the_state_survives_a_restart(start: Start, state_file: Path):
     server = await first.make_server(networks=[network["id"]], labels={"a": "b"})
     before = await first.ok("GET", server.path)
     await first.server.close()
+    assert (await asyncio.to_thread(state_file.stat)).st_mode & 0o777 == 0o600
     second = await start(state_file=state_file)
     assert await second.ok("GET", server.path) == before
     assert (await second.make_server("next"))["id"] == server["id"] + 1
-
-
-async def test_the_file_is_for_its_owner_only(start: Start, state_file: Path):
-    await start(state_file=state_file)
-    assert (await asyncio.to_thread(state_file.stat)).st_mode & 0o777 == 0o600
 
 
 async def test_running_actions_are_resumed(start: Start, state_file: Path):
@@ -89,13 +85,7 @@ async def test_unfinished_deletions_are_finished(start: Start, state_file: Path)
 
 
 class Writers:
-    """Clients that write concurrently and store the responses, until the server is killed.
-
-    Args:
-        session: For all requests.
-        base: Address of the API.
-        wanted: After how many answers there are enough.
-    """
+    """Clients that write concurrently and store the responses, until the server is killed."""
 
     def __init__(self, session: ClientSession, base: str, wanted: int) -> None:
         self._session, self._base, self._wanted = session, base, wanted

@@ -33,12 +33,8 @@ KEYS = [
 ]
 RULE = FirewallRule(direction="in", protocol="icmp", source_ips=["0.0.0.0/0"])
 SPAN = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T01:00:00Z"}
-CX23, CX33, DEBIAN, FSN1 = (
-    ServerType(name="cx23"),
-    ServerType(name="cx33"),
-    Image(name="debian-12"),
-    Location("fsn1"),
-)
+CX23, CX33 = ServerType(name="cx23"), ServerType(name="cx33")
+DEBIAN, FSN1 = Image(name="debian-12"), Location("fsn1")
 
 
 def service(port: int) -> LoadBalancerService:

@@ -1,12 +1,12 @@
 """The fixture ``hetzner_cloud``, in a project that knows nothing of this one."""
 
-import os
 import re
-import signal
 import subprocess
 import time
 
 import pytest
+
+from tests.child_processes import run
 
 pytestmark = pytest.mark.slow
 
@@ -155,21 +155,19 @@ def test_the_process_ends_with_pytest(installed, tmp_path, options):
     command = [installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     with subprocess.Popen(
         command, cwd=tmp_path, env=installed.variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as run:
+    ) as child:
         try:
             eventually(lambda: len(list(tmp_path.glob("began-?"))) == (2 if options else 1))
             ports = {path.read_text() for path in tmp_path.glob("began-?")}
             assert all(map(answers, ports))
         finally:
-            os.kill(run.pid, signal.SIGKILL)
-            run.wait(60)
+            child.kill()
+            child.wait(60)
     eventually(lambda: not any(map(answers, ports)))
 
 
 def answers(port):
-    return not subprocess.run(
-        ["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}"], capture_output=True, check=False, timeout=60
-    ).returncode
+    return not run(["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}"]).returncode
 
 
 def eventually(condition, seconds=60):

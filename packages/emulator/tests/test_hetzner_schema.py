@@ -101,43 +101,26 @@ class World:
         self._make("ssh_keys", public_key=KEY)
         group = self._make("placement_groups", type="spread")
         place = {"location": "fsn1"}
-        server = self._make(
-            "servers",
-            server_type="cx23",
-            image="debian-12",
-            networks=[network],
-            placement_group=group,
-            **place,
-        )
+        kind = {"server_type": "cx23", "image": "debian-12", **place}
+        server = self._make("servers", networks=[network], placement_group=group, **kind)
         target = {"type": "server", "server": {"id": server}}
         self._make("firewalls", apply_to=[target], rules=[RULE])
         self._make("certificates", type="managed", domain_names=["example.com"])
-        self._make(
-            "load_balancers",
-            load_balancer_type="lb11",
-            targets=[target],
-            services=[PORT],
-            network=network,
-            **place,
-        )
+        kind = {"load_balancer_type": "lb11", "services": [PORT], **place}
+        self._make("load_balancers", targets=[target], network=network, **kind)
         self._make("primary_ips", type="ipv4", assignee_type="server", **place)
         self._make("volumes", size=10, server=server)
         self._make("floating_ips", type="ipv4", server=server)
         self._make("zones", name="example.com", mode="primary", rrsets=[RRSET])
 
     def _make(self, resource: str, **values: Any) -> int:
-        answer = self._service.post(
-            f"{self._base}/v1/{resource}", json={"name": "first"} | values, timeout=60
-        )
+        url = f"{self._base}/v1/{resource}"
+        answer = self._service.post(url, json={"name": "first"} | values, timeout=60)
         assert answer.status_code == 201, answer.text
         made = answer.json()
         self.ids[resource] = made[resource.removesuffix("s")]["id"]
-        actions = [
-            *filter(None, [made.get("action")]),
-            *made.get("actions", []),
-            *made.get("next_actions", []),
-        ]
-        for action in actions:
+        actions = [made.get("action"), *made.get("actions", []), *made.get("next_actions", [])]
+        for action in filter(None, actions):
             self.ids |= {f"{concerned['type']}s/actions": action["id"] for concerned in action["resources"]}
         return self.ids[resource]
 
@@ -149,11 +132,8 @@ class World:
             return {"id": actions}
         known = {"id": self.ids.get(resource, 0), "action_id": actions}
         if resource == "zones":
-            known |= {
-                "id_or_name": str(self.ids["zones"]),
-                "rr_name": RRSET["name"],
-                "rr_type": RRSET["type"],
-            }
+            known |= {"id_or_name": str(self.ids["zones"])}
+            known |= {"rr_name": RRSET["name"], "rr_type": RRSET["type"]}
         return {name: value for name, value in known.items() if f"{{{name}}}" in path}
 
 

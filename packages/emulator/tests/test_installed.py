@@ -1,5 +1,3 @@
-"""The wheel alone: what is in it, and ``hetzner-emulator serve``."""
-
 import json
 import signal
 import subprocess

@@ -17,11 +17,7 @@ SECONDS = 60
 
 
 class Client:
-    """Asks as these clients do.
-
-    Args:
-        service: The running cloud.
-    """
+    """Sends requests as these clients do."""
 
     def __init__(self, service: requests.Session, base: str) -> None:
         self._service, self._base = service, base
@@ -124,14 +120,8 @@ def test_a_server_of_terraform_without_public_addresses(client):
     assert (outside["ipv4"], outside["ipv6"]) == (None, None)
     # Later it gets an address while it is off.
     client.act(one, "poweroff")
-    body = {
-        "name": "p",
-        "type": "ipv4",
-        "assignee_type": "server",
-        "assignee_id": number,
-        "auto_delete": True,
-    }
-    address = client.ask("POST", "/primary_ips", body, 201)
+    body = {"name": "p", "type": "ipv4", "assignee_type": "server", "assignee_id": number}
+    address = client.ask("POST", "/primary_ips", body | {"auto_delete": True}, 201)
     client.wait(address)
     client.act(one, "poweron")
     found = client.ask("GET", one)["server"]["public_net"]["ipv4"]
