@@ -20,10 +20,12 @@ import pytest
 
 from ccm.testing.conformance.cluster import NODES, node_object
 from ccm.testing.memory_transport import MemoryTransport
+from tests.child_processes import run
 from tests.faults.api_server import serve_memory
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 GUIDE = (ROOT / "docs" / "tutorial" / "6-another-cloud.md").read_text()
 FILES = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL))
 
@@ -147,10 +149,8 @@ async def test_an_installed_cloud_runs(installed: Path, tmp_path: Path) -> None:
 
 def test_its_mistakes_and_an_unknown_name_are_reported(installed: Path) -> None:
     for provider, told in (("acme", "ACME_FILE: must name a file"), ("moon", "allowed: acme, ccm-from")):
-        done = subprocess.run(
-            [sys.executable, "-m", "ccm", f"--cloud-provider={provider}"],
-            cwd=ROOT, env=environment(installed), capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "ccm", f"--cloud-provider={provider}"]
+        done = run(command, timeout=300, cwd=ROOT, env=environment(installed))
         assert done.returncode == 2, done.stderr
         assert told in done.stderr
         assert "Traceback" not in done.stderr
@@ -171,27 +171,15 @@ def test_the_guide_s_conformance_run(
         (tmp_path / name).write_text(FILES[name])
     config = tomllib.loads(FILES["pyproject.toml"])["tool"]["pytest"]["ini_options"]
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = " + " ".join(config["addopts"]) + "\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
-        cwd=tmp_path, env=environment(installed, tmp_path), capture_output=True, text=True, timeout=300,
-        check=False,
-    )  # fmt: skip
+    done = run([*PYTEST, *arguments], timeout=300, cwd=tmp_path, env=environment(installed, tmp_path))
     found = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", done.stdout)}
     assert done.returncode == 0, done.stdout + done.stderr
     assert found.get("passed", 0) >= passed, done.stdout
 
 
 def test_a_missing_harness_is_reported(tmp_path: Path) -> None:
-    arguments = [
-        "-p",
-        "ccm.testing.conformance",
-        "--pyargs",
-        "ccm.testing.conformance.suite",
-        "--ccm-harness=moon:Harness",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments],
-        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    suite = ("-p", "ccm.testing.conformance", "--pyargs", "ccm.testing.conformance.suite")
+    command = [*PYTEST, "-x", *suite, "--ccm-harness=moon:Harness"]
+    done = run(command, timeout=300, cwd=tmp_path, env=environment())
     assert done.returncode != 0
     assert "--ccm-harness=moon:Harness: must be MODULE:CLASS" in done.stdout + done.stderr

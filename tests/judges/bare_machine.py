@@ -22,22 +22,14 @@ from sandbox.kubernetes.debian import host_options, suite_sources
 from sandbox.kubernetes.processes import run
 from sandbox.kubernetes.toolchain import locked
 from sandbox.site import cache_directory
+from tests import child_processes
 
 PACKAGES = ("ca-certificates", "git", "python3", "python3-venv")
 USERS = {"root": "/root", "visitor": "/home/visitor"}
 BASE_SECONDS = 900
 SHARED = ("toolchain", "image", "ccm-image")
-KEPT_VARIABLES = (
-    "GOPROXY",
-    "GOSUMDB",
-    "GOFLAGS",
-    "SSL_CERT_FILE",
-    "PIP_",
-    "UV_",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-)
+KEPT_VARIABLES = ("GOPROXY", "GOSUMDB", "GOFLAGS", "SSL_CERT_FILE", "PIP_", "UV_")
+KEPT_VARIABLES += ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 TREE = Path(__file__).resolve().parents[2]
 SECONDS = 2000
 # Whatever happens, nothing of this machine's may stay.
@@ -63,12 +55,7 @@ exec chroot --userspec="$user" "$root" /usr/bin/env -i HOME="$home" LANG=C.UTF-8
 
 @dataclass(frozen=True)
 class BareMachine:
-    """A bare Debian in a folder, with a clone in ``~/project`` of its user.
-
-    Attributes:
-        root: the folder.
-        user: ``root``, or ``visitor``, who may do nothing that root may.
-    """
+    """A bare Debian in a folder, with a clone in ``~/project`` of its user: ``root`` or ``visitor``."""
 
     root: Path
     user: str
@@ -79,13 +66,7 @@ class BareMachine:
         return Path(USERS[self.user])
 
     def run(self, script: str, seconds: float, *, capture: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a shell script in the clone and return what it printed, both streams in one.
-
-        Args:
-            script: for bash, on one command line.
-            seconds: after which it counts as failed.
-            capture: whether what it prints is returned; otherwise a person sees it at once.
-        """
+        """Run a script of bash, one line, in the clone; returns both output streams in one, or shows them."""
         cache = cache_directory(os.environ)
         shared = [f"{cache / name}:{self.home}/.cache/ccm-from-scratch/{name}" for name in SHARED]
         folders = [line for line in shared if Path(line.partition(":")[0]).is_dir()]
@@ -93,14 +74,8 @@ class BareMachine:
         access = "rw" if self.user == "root" else "ro"
         own = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
         command = [*own, "bash", "-euc", ENTER, "bare-machine"]
-        arguments = [
-            str(self.root),
-            self.user,
-            str(self.home),
-            access,
-            script,
-            "".join(f"{f}\n" for f in folders),
-        ]
+        lines = "".join(f"{folder}\n" for folder in folders)
+        arguments = [str(self.root), self.user, str(self.home), access, script, lines]
         return subprocess.run(
             [*command, *arguments, f"PATH={PATH}", *_variables()],
             stdin=subprocess.DEVNULL,
@@ -119,27 +94,14 @@ def _variables() -> list[str]:
 
 def _local_packages() -> list[Path]:
     """Folders of this machine that pip is told to look into."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = child_processes.run([sys.executable, "-m", "pip", "config", "list"])
     values = [line.partition("=")[2].strip("'") for line in done.stdout.splitlines() if "find-links" in line]
     words = [word for value in (*values, os.environ.get("PIP_FIND_LINKS", "")) for word in value.split()]
     return sorted({Path(word) for word in words if word.startswith("/") and Path(word).is_dir()})
 
 
 def base(suite: str) -> Path:
-    """The plain Debian that machines are copies of; made once and kept in the cache.
-
-    Args:
-        suite: code name.
-
-    Raises:
-        SandboxError: mmdebstrap is missing or failed.
-    """
+    """The plain Debian that machines are copies of; made once and kept in the cache."""
     folder = cache_directory(os.environ) / "bare-machines"
     target = folder / suite
     with locked(folder / "lock", "a bare Debian", print):
@@ -167,12 +129,7 @@ def _make(suite: str, target: Path) -> None:
 
 
 def apt_sources(suite: str, folder: Path = Path("/etc/apt")) -> str:
-    """This machine's package sources, for a suite of Debian; empty where it is no Debian.
-
-    Args:
-        suite: code name.
-        folder: of apt's configuration.
-    """
+    """This machine's package sources, for a suite of Debian; empty if the machine doesn't run Debian."""
     release = platform.freedesktop_os_release()
     own = release.get("VERSION_CODENAME", suite)
     files = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*.sources"))]
@@ -182,14 +139,7 @@ def apt_sources(suite: str, folder: Path = Path("/etc/apt")) -> str:
 
 @contextlib.contextmanager
 def bare_machine(suite: str, user: str, files: Sequence[Path], tree: Path) -> Iterator[BareMachine]:
-    """A new machine, for the time of a block.
-
-    Args:
-        suite: code name of its Debian.
-        user: ``root`` or ``visitor``.
-        files: what the clone consists of, relative to ``tree``.
-        tree: this clone.
-    """
+    """A new machine, for the time of a block; the user's clone consists of these files of the tree."""
     debian = base(suite)
     temporary = Path(tempfile.mkdtemp(prefix="run-", dir=debian.parent))
     try:
@@ -205,13 +155,7 @@ def bare_machine(suite: str, user: str, files: Sequence[Path], tree: Path) -> It
 
 
 def session(suite: str, user: str, *commands: str) -> str:
-    """What a session on a new machine prints, in a clone of this tree; its sandbox is removed at the end.
-
-    Args:
-        suite: code name of its Debian.
-        user: ``root`` or ``visitor``.
-        commands: one after the other; each has to succeed.
-    """
+    """What a session on a new machine prints, in a clone of this tree; its sandbox is removed at the end."""
     with bare_machine(suite, user, tracked(TREE), TREE) as machine:
         done = machine.run(SCRIPT.format(commands="; ".join(commands)), SECONDS)
     assert done.returncode == 0, done.stdout[-6000:]
@@ -246,10 +190,8 @@ def _clone(machine: BareMachine, files: Sequence[Path], tree: Path) -> None:
 
 def tracked(tree: Path) -> list[Path]:
     """The files of a tree as it is now, uncommitted ones included, ignored ones not."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=tree, capture_output=True, text=True, check=True, timeout=30,
-    )  # fmt: skip
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = child_processes.run(command, cwd=tree, check=True)
     names = filter(None, listed.stdout.split("\0"))
     return [Path(name) for name in names if (tree / name).is_file() or (tree / name).is_symlink()]
 

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 import zipfile
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 from hetzner_emulator.testing.cloud import running
+from tests.child_processes import run
 from tests.pulumi_lab import plugins, pulumi
 
 pytestmark = pytest.mark.slow
@@ -43,18 +43,10 @@ def preview(program, cluster, cloud):
         **cloud.environment,
     }
     said = ""
-    for command in (["stack", "init", "test"], ["preview"]):
-        done = subprocess.run(
-            [str(pulumi()), *command, "--non-interactive"],
-            cwd=program,
-            env=variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        said += done.stdout
+    for words in (["stack", "init", "test"], ["preview"]):
+        command = [str(pulumi()), *words, "--non-interactive"]
+        done = run(command, timeout=300, cwd=program, env=variables)
+        said += done.stdout + done.stderr
     return done.returncode, said
 
 

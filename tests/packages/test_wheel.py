@@ -1,16 +1,11 @@
 """The wheel alone: what is in it, and what it is good for where there is no clone."""
 
-import re
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.slow
-
-PAGE = Path(__file__).parents[2] / "docs/tutorial/6-another-cloud.md"
-OTHER_CLOUD = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL))
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -93,11 +88,3 @@ def test_so_can_the_components_of_the_program(with_pulumi):
     assert said.stdout.strip() == "all of them"
     said = with_pulumi.run(with_pulumi.python, "-c", SETTINGS)
     assert said.stdout.split() == ["shop", "v1.37", "Deployment"]
-
-
-def test_the_contract_of_clouds_is_tested_from_it(full, tmp_path):
-    for name, text in OTHER_CLOUD.items():
-        (tmp_path / name).write_text(text)
-    said = full.run(full.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
-    assert said.returncode == 0, said.stdout
-    assert " passed" in said.stdout

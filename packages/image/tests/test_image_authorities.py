@@ -1,5 +1,3 @@
-"""OpenSSL itself finds a certificate in the folder that we made."""
-
 import ssl
 from pathlib import Path
 

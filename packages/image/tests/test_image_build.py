@@ -4,7 +4,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -19,6 +18,7 @@ from image.mirror import VARIABLE, open_mirror
 from image.oci import Image
 from image.platforms import PLATFORMS, of_machine
 from image.source import ROOT, read_source
+from tests.child_processes import run, script
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -48,10 +48,6 @@ def refuse(event, arguments):
         raise FileNotFoundError(arguments[0])
 sys.addaudithook(refuse)
 """
-
-
-def works(*command):
-    return shutil.which(command[0]) and not subprocess.run(command, check=False, timeout=60).returncode
 
 
 def linked_cache(target: Path) -> Path:
@@ -92,18 +88,17 @@ def digest_in_child(tree, cache, program=BUILD, command=(sys.executable,), **env
     variables = {name: value for name, value in os.environ.items() if name.startswith(REGISTRIES)}
     variables |= {"PATH": os.environ["PATH"], "TZ": "Asia/Tokyo", "LANG": "C", "HOME": str(cache)}
     variables["PYTHONPATH"] = str(tree / "packages/image/src")
-    done = subprocess.run(
-        [*command, "-c", program, str(cache)],
-        cwd=tree, env=variables | environment, umask=0o077,
-        capture_output=True, text=True, check=False, timeout=900,
-    )  # fmt: skip
+    words = [*command, "-c", program, str(cache)]
+    done = run(words, timeout=900, cwd=tree, env=variables | environment, umask=0o077)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 def test_another_folder_and_an_empty_cache_make_the_same_image_without_root(images, tree, tmp_path):
     """Nobody in a user namespace has none of root's powers; who is not root needs none."""
-    nobody = ("unshare", "--user") if works("unshare", "--user", "true") else ()
+    nobody = ("unshare", "--user")
+    if not shutil.which("unshare") or run([*nobody, "true"]).returncode:
+        nobody = ()
     digest = digest_in_child(tree, linked_cache(tmp_path / "cache"), command=(*nobody, sys.executable))
     assert digest == images[0].manifest.digest
 
@@ -118,8 +113,7 @@ def python(images, tmp_path):
     program = root / recipe.PROGRAM
     inner = program.rename(program.with_name("inner"))
     start = f'{root / platform.loader} --argv0 "$0" --library-path {root / "usr/lib" / platform.triplet}'
-    program.write_text(f'#!/bin/sh\nexec {start} {inner} "$@"\n')
-    program.chmod(0o755)
+    script(program, f'exec {start} {inner} "$@"')
     (program.parent / "python").symlink_to(program.name)
     return program.parent
 
@@ -140,7 +134,7 @@ print(make() == alone)
 def test_what_a_python_has_loaded_does_not_change_what_it_compiles(python):
     """It has an object for each of its names, and uses those."""
     command = [python / "python", "-I", "-S", "-B", "-c", KNOWN, ROOT / "packages/image/src/image"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run(command, timeout=300)
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 

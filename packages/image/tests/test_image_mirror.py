@@ -1,6 +1,5 @@
 import hashlib
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -8,6 +7,7 @@ from image import mirror
 from image.errors import ContentError, MirrorError, PackageGoneError
 from image.lockfile import Pin
 from image.mirror import Mirror, debian_roots, open_mirror, web_get
+from tests.http_server import Json, serving
 
 CONTENT = b"a package"
 PIN = Pin("libc6", "arm64", "2.41-1", "pool/libc6.deb", hashlib.sha256(CONTENT).hexdigest(), 9)
@@ -130,30 +130,19 @@ def web():
     """Answers with the next of these statuses each time."""
     statuses = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Json, BaseHTTPRequestHandler):
         def do_GET(self):
-            status = statuses.pop(0)
-            self.send_response(status)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"ok")
+            self.answer(statuses.pop(0), 17)
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield statuses, f"http://127.0.0.1:{server.server_port}/x"
-        server.shutdown()
-        thread.join()
+    with serving(Handler) as port:
+        yield statuses, f"http://127.0.0.1:{port}/x"
 
 
 def test_a_server_in_trouble_is_asked_again(web):
     statuses, address = web
     statuses += [503, 500, 200]
     pauses = []
-    assert web_get({}, pauses.append)(address, 9) == b"ok"
+    assert web_get({}, pauses.append)(address, 9) == b"17"
     assert pauses == sorted(pauses)
     assert len(pauses) == 2
     statuses += [404]

@@ -1,12 +1,9 @@
-"""Pushing to the real registry of the project Distribution."""
-
 import base64
 import json
 import os
 import subprocess
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,6 +20,7 @@ from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CRANE, REGISTRY
 from sandbox.site import cache_directory
+from tests.http_server import Json, serving
 from tests.ports import free_port
 from tests.prepared import missing
 
@@ -103,7 +101,7 @@ def test_a_real_registry_refuses_strangers(programs, real):
     assert "wrong password" not in str(caught.value)
 
 
-class Proxy(BaseHTTPRequestHandler):
+class Proxy(Json, BaseHTTPRequestHandler):
     """Leads nowhere, and notes what it was asked for."""
 
     asked: ClassVar[list[str]] = []
@@ -114,51 +112,28 @@ class Proxy(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET = do_POST = do_PUT = do_CONNECT  # noqa: N815
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("registry", ["10.0.0.1:5000", "registry.local", "registry.example.com"])
 def test_without_tls_nothing_leaves_this_machine(programs, registry):
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with serving(Proxy) as port:
         Proxy.asked.clear()
-        proxies = {f"{kind}_PROXY": f"http://127.0.0.1:{server.server_port}" for kind in ("HTTP", "HTTPS")}
-        try:
-            with pytest.raises(RegistryError, match="did not take me/ccm"):
-                send(programs, Target(registry, "me/ccm", "1"), {**ME, **proxies})
-        finally:
-            server.shutdown()
-            thread.join()
+        proxies = {f"{kind}_PROXY": f"http://127.0.0.1:{port}" for kind in ("HTTP", "HTTPS")}
+        with pytest.raises(RegistryError, match="did not take me/ccm"):
+            send(programs, Target(registry, "me/ccm", "1"), {**ME, **proxies})
     assert set(Proxy.asked) == {"CONNECT"}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "registry.example.com/me/ccm:1.0",
-        "docker.io/me/ccm:1.0",
-        "localhost:5000/ccm:latest",
-        "[::1]:5000/a:x",
-    ],
-)
+TARGETS = "registry.example.com/me/ccm:1.0 docker.io/me/ccm:1.0 localhost:5000/ccm:latest [::1]:5000/a:x"
+OTHERS = "ccm:1 me/ccm:1 registry.example.com/me/ccm registry.example.com/Me/ccm:1 https://a.example.com/a:1"
+
+
+@pytest.mark.parametrize("text", TARGETS.split())
 def test_targets(text):
     assert str(parse_target(text)) == text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ccm:1",
-        "me/ccm:1",
-        "registry.example.com/me/ccm",
-        "registry.example.com/Me/ccm:1",
-        "https://registry.example.com/a:1",
-        "",
-    ],
-)
+@pytest.mark.parametrize("text", [*OTHERS.split(), ""])
 def test_what_is_no_target(text):
     with pytest.raises(RegistryError, match="isn't REGISTRY/NAME:TAG"):
         parse_target(text)

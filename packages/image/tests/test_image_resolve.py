@@ -101,10 +101,7 @@ def test_another_release_of_debian_is_not_taken_for_the_one_that_was_asked_for(t
     ("times", "said"),
     [
         (TIMES.replace("27 Nov", "21 Nov"), r"list for trixie expired on 2026-11-21 02:11 UTC"),
-        (
-            TIMES.replace("20 Nov", "23 Nov"),
-            r"is of Fri, 23 Nov 2026 02:11:10 UTC; this machine's clock says",
-        ),
+        (TIMES.replace("20 Nov", "23 Nov"), r"is of Fri, 23 Nov 2026 02:11:10 UTC; this machine's clock"),
         (TIMES.replace("20 Nov", "soon"), r"has Date: 'Fri, soon 2026 02:11:10 UTC', which isn't a time"),
         ("", "is of no time"),
     ],

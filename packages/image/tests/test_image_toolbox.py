@@ -2,7 +2,6 @@ import io
 import json
 import os
 import platform
-import subprocess
 import tarfile
 
 import pytest
@@ -13,6 +12,7 @@ from image.errors import ImageError
 from image.layer import unpack
 from image.mirror import open_mirror
 from image.platforms import of_machine
+from tests.child_processes import run
 from tests.prepared import missing
 
 
@@ -60,22 +60,10 @@ def test_every_tool_runs(tmp_path):
         assert layer["size"] < 25 * 2**20
         unpack(blob(layer["digest"]), tmp_path)
     script = "dig -v && curl --version && ip -V && tcpdump --version && ss -V && ls /etc | grep -q protocols"
-    done = subprocess.run(
-        [
-            "unshare",
-            "-m",
-            "sh",
-            "-c",
-            f'mount --bind /dev {tmp_path}/dev; exec chroot {tmp_path} sh -c "$0"',
-            script,
-        ],
-        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    enter = f'mount --bind /dev {tmp_path}/dev; exec chroot {tmp_path} sh -c "$0"'
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    done = run(["unshare", "-m", "sh", "-c", enter, script], env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    applets = subprocess.check_output(["chroot", tmp_path, "/usr/bin/busybox", "--list"], text=True).split()
+    applets = run(["chroot", tmp_path, "/usr/bin/busybox", "--list"]).stdout.split()
     links = {path.name for path in (tmp_path / "usr/bin").iterdir() if path.is_symlink()}
     assert links - {"sh", "ash"} <= {*applets}

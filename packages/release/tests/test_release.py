@@ -1,5 +1,3 @@
-"""``./dev release`` from two folders: the same bytes, of which real programs take what is theirs."""
-
 import base64
 import hashlib
 import json
@@ -26,6 +24,7 @@ from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.site import cache_directory
+from tests.child_processes import run
 from tests.prepared import missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm and the images' layers may be made first
@@ -33,6 +32,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm and the image
 TREE = Path(__file__).parents[3]
 AUTHOR = {"NAME": "a", "EMAIL": "a@example.com", "DATE": "2026-11-22T12:00:00Z"}
 SECONDS = 600
+PKCS8 = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
 
 
 def start(
@@ -103,12 +103,8 @@ def key() -> ec.EllipticCurvePrivateKey:
 def made(clone: Path, key, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A signed release."""
     place = tmp_path_factory.mktemp("made")
-    hidden = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.BestAvailableEncryption(b"a password"),
-    )
-    (place / "key.pem").write_bytes(hidden)
+    hidden = serialization.BestAvailableEncryption(b"a password")
+    (place / "key.pem").write_bytes(key.private_bytes(*PKCS8, hidden))
     variables = {"COSIGN_KEY": str(place / "key.pem"), "COSIGN_PASSWORD": "a password"}
     code, said = release(clone, "--output", place / "first", **variables)
     assert code == 0, said
@@ -123,9 +119,8 @@ def cache_of_another_machine(clone: Path, tmp_path: Path) -> Path:
     cache.mkdir(parents=True)
     for name in ("toolchain", "ccm-image"):
         (cache / name).symlink_to(own / name)
-    tested.keep(
-        Record(commits.checked_out(clone).tree, "hollow", 7, 0, {"Python": "3.99.1"}), cache / "tested"
-    )
+    record = Record(commits.checked_out(clone).tree, "hollow", 7, 0, {"Python": "3.99.1"})
+    tested.keep(record, cache / "tested")
     return cache.parent
 
 
@@ -200,9 +195,7 @@ def test_helm_installs_from_the_package_what_it_installs_from_the_folder(
     def template(chart: Path) -> str:
         command = [helm, "template", "ours", chart, "--set=image.repository=registry.example.com/ccm"]
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=120, env=environment
-        )
+        done = run(command, timeout=120, env=environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -272,10 +265,7 @@ def test_the_notes_are_the_changelogs_and_say_what_was_tested(made: Path, clone:
 def test_what_was_not_committed_is_no_release_and_never_signed(
     other_clone: Path, key, tmp_path: Path, arguments: list[str]
 ) -> None:
-    plain = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (tmp_path / "KEY").write_bytes(plain)
+    (tmp_path / "KEY").write_bytes(key.private_bytes(*PKCS8, serialization.NoEncryption()))
     given = [tmp_path / "KEY" if word == "KEY" else word for word in arguments]
     (other_clone / "new.py").write_text("x = 1\n")
     try:

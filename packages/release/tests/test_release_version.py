@@ -1,5 +1,3 @@
-"""One file has the version; all else that shows it is made from it, or compared with it here."""
-
 import re
 import runpy
 import tomllib

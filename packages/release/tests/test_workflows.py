@@ -1,6 +1,5 @@
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import yaml
 from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import releases, toolchain
 from sandbox.site import cache_directory
+from tests.child_processes import run
 from tests.prepared import missing
 from tests.programs.components import ACTIONLINT
 
@@ -23,8 +23,6 @@ TAR = (
 )
 COMMAND = r"setup|test( all| --every| --kubernetes 1\.\d+)|release( --check)? --tag \"\$GITHUB_REF_NAME\""
 RUN = (rf"sudo --preserve-env=HOME(,CCMFS_ARTEFACTS)? \./dev ({COMMAND})", rf"(mkdir -p ~/\.cache && )?{TAR}")
-"""The capability that ping has in Debian, as the kernel keeps it with a file."""
-
 each = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 
 
@@ -45,7 +43,7 @@ def commands(workflow: dict[str, Any]) -> list[str]:
 def test_actionlint_finds_nothing(actionlint: Path, file: Path) -> None:
     # Other linters on this machine are not used.
     command = [actionlint, "-no-color", "-shellcheck=", "-pyflakes=", file]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = run(command)
     assert done.returncode == 0, done.stdout
 
 
@@ -65,14 +63,10 @@ def test_a_release_is_tested_with_every_version_of_kubernetes() -> None:
     assert "./dev release --tag" in lines[-1]
 
 
-def test_what_is_published_is_not_built_from_what_a_test_run_kept() -> None:
+def test_a_release_is_checked_before_the_tests_and_built_without_cached_layers() -> None:
     lines = commands(yaml.safe_load(FILES[0].with_name("release.yml").read_text()))
     [line] = [line for line in lines if "--extract" in line]
     assert "--exclude=ccm-from-scratch/ccm-image" in line
-
-
-def test_what_can_be_no_release_of_its_tag_is_refused_before_the_tests() -> None:
-    lines = commands(yaml.safe_load(FILES[0].with_name("release.yml").read_text()))
     assert "./dev release --check --tag" in next(line for line in lines if "./dev" in line)
 
 
