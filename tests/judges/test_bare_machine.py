@@ -1,5 +1,3 @@
-"""A machine that nobody prepared: after nothing but 'git clone', up and down work there."""
-
 import re
 
 import pytest

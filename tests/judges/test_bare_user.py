@@ -1,5 +1,3 @@
-"""A user without root's powers on a machine that nobody prepared: hollow nodes, and the fast tests, work."""
-
 import re
 
 import pytest

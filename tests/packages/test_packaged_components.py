@@ -1,5 +1,3 @@
-"""The example of the components, planned on the emulated cloud."""
-
 import re
 import shutil
 import zipfile

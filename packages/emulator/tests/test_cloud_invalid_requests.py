@@ -1,5 +1,3 @@
-"""Bodies that creating a resource refuses; nothing is created."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""SSH keys, placement groups, primary IPs and firewalls."""
-
 from typing import Any
 
 from cloud_emulator import SERVER, Emulator, Made, RecordingBackend, Start

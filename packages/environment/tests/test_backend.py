@@ -1,4 +1,4 @@
-"""Servers as hollow nodes of a real control plane on loopback."""
+from dataclasses import replace
 
 import pytest
 
@@ -32,7 +32,7 @@ async def test_a_restarted_sandbox_keeps_running_servers(backend, kubernetes, tm
     uid = nodes(backend)["worker-1"]["metadata"]["uid"]
     await backend.stop()
     again = HollowBackend(kubernetes, tmp_path / "control-plane", heartbeat=0.5)
-    spec = MachineSpec(7, "worker-1", "203.0.113.7", None, 2, 4.0, (INTERFACE,))
+    spec = replace(SERVER, private=(INTERFACE,))
     await again.start([NETWORK], {spec: True}, lambda _server, _state: None)
     try:
         assert nodes(again)["worker-1"]["metadata"]["uid"] == uid

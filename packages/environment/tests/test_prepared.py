@@ -1,5 +1,3 @@
-"""What lacks a thing that ``./dev test`` makes ready fails there, and is skipped elsewhere."""
-
 from types import SimpleNamespace
 
 import pytest

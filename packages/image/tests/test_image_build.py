@@ -1,5 +1,3 @@
-"""The image as it is built: twice the same, small, and open to scanners."""
-
 import io
 import json
 import os

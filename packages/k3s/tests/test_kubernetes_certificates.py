@@ -1,5 +1,3 @@
-"""Certificates, as a TLS library sees them."""
-
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID

@@ -1,5 +1,3 @@
-"""The members of the stand-in's etcd: real ones, on loopback."""
-
 import asyncio
 import contextlib
 import os

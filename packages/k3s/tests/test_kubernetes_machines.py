@@ -1,5 +1,3 @@
-"""The stand-in on real machines: one server, two agents, and what happens to them."""
-
 import asyncio
 import json
 import time

@@ -121,9 +121,6 @@ def test_a_removed_member_starts_with_new_data(tmp_path):
     assert not store.initialized
 
 
-# A server's answers to those that want to be servers, over TLS.
-
-
 def plane(folder):
     addresses = ("127.0.0.1", "127.0.0.1", "10.42.0.0/16", "10.43.0.0/16")
     more = {"encryption": folder / "encryption.json", "member": EtcdMember("m1-1", "127.0.0.1")}

@@ -1,5 +1,3 @@
-"""The stand-in's client of S3: signatures as in AWS's own examples, and objects in a store on loopback."""
-
 import hashlib
 
 import pytest

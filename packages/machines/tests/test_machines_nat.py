@@ -1,5 +1,3 @@
-"""A machine without a public address: how it is reached, and goes out through another one."""
-
 import asyncio
 from asyncio.subprocess import PIPE
 from dataclasses import replace

@@ -64,9 +64,7 @@ def test_a_load_balancer_is_created_changed_and_deleted(hetzner: Lab, cloud: Emu
 
     body = {"name": "api", "type": "ipv4", "location": "fsn1"}
     ip = cloud.send("POST", "/primary_ips", body)["primary_ip"]
-    assert "replaced" in hetzner.up(**kept, IP=str(ip["id"])), (
-        "Hetzner only assigns them to new load balancers"
-    )
+    assert "replaced" in hetzner.up(**kept, IP=str(ip["id"]))  # Hetzner only assigns addresses to new ones
     assert balancer(cloud)["public_net"]["ipv4"]["ip"] == ip["ip"]
     assert hetzner.resources()["b"]["outputs"]["ipv4Id"] == ip["id"]
     assert "7 unchanged" in hetzner.up(**kept, IP=str(ip["id"]))

@@ -333,8 +333,6 @@ def test_ctrl_c_finishes_running_operations_and_saves_them(tmp_path: Path, slow_
     assert len(slow_cloud.names("servers")) == 2
 
 
-# --- changes for which a server is powered off: afterwards it is on
-
 SMALL = {"name": "w", "serverType": "cpx22", "image": "debian-13", "location": "fsn1"}
 LARGE = {**SMALL, "serverType": "cpx32"}
 
