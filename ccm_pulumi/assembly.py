@@ -20,8 +20,8 @@ from .servers.keys import SharedSecret
 from .servers.servers import Servers
 
 HOW_TO_REACH: Mapping[str, bool] = {"skip_update_unreachable": True}
-"""Settings of every provider of Kubernetes: of a cluster that does not answer during a refresh, nothing is
-known, so the state keeps what it has. ``delete_unreachable`` would forget it, also where both are set
+"""Settings of each Kubernetes provider. If the cluster does not answer during a refresh, the state keeps the
+objects of the cluster. ``delete_unreachable`` would remove these objects from the state, even if both are set
 (``Read`` in provider/pkg/provider/provider.go of pulumi-kubernetes)."""
 
 

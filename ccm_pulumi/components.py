@@ -27,8 +27,8 @@ from .servers.servers import Servers
 
 __all__ = ["CloudControllerManager", "HetznerNetwork", "HetznerServers", "K3sCluster", "Settings", "settings"]
 
-_NO_LOOK = "a component does not check the cloud in advance; remove this setting"
-_PLAIN = "give a plain value, because the output of another resource is known too late"
+_NO_LOOK = "remove this setting, because a component does not check the cloud before it creates resources"
+_PLAIN = "give a plain value, because outputs of resources are unknown when the settings are checked"
 
 
 def settings(**given: Any) -> Settings:
@@ -44,7 +44,7 @@ def settings(**given: Any) -> Settings:
     known = [field for field, type_ in types_of(Settings).items() if not type_.program_only]
     hint = ", ".join(known)
     problems = [
-        Problem(name, value, f"there is no such setting; {nearest(name, known) or f'there are {hint}'}")
+        Problem(name, value, f"there is no such setting; {nearest(name, known) or f'allowed: {hint}'}")
         for name, value in given.items()
         if name not in known
     ]
@@ -182,7 +182,7 @@ class CloudControllerManager(pulumi.ComponentResource):
         """
         super().__init__("ccm-from-scratch:index:CloudControllerManager", name, None, opts)
         if not settings.ccm_image:
-            allowed = "give an image in a registry; ./dev image --push REGISTRY/NAME:TAG pushes one"
+            allowed = "give an image in a registry. To push an image: ./dev image --push REGISTRY/NAME:TAG"
             raise pulumi.RunError(str(Problem("ccm_image", None, allowed)))
         place = Place(self, f"{name}-")
         try:

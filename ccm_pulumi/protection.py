@@ -42,9 +42,9 @@ class ProtectionProvider(CloudProvider):
         found = answer[kind]
         if found["protection"]["delete"]:
             raise InfraError(
-                f"the {kind.replace('_', ' ')} {found['name']} ({found['id']}) is protected against "
-                f"deletion; it was not deleted. To delete it: {_props['switch']}; then, without any "
-                "other change: pulumi up; then repeat the command"
+                f"the {kind.replace('_', ' ')} {found['name']} ({found['id']}) was not deleted, because it "
+                f"is protected against deletion. To remove the protection: {_props['switch']}. Then run "
+                "pulumi up without any other change, and repeat the command"
             )
 
 

@@ -82,13 +82,14 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             _stat(
                 "Leaders",
-                "One replica is active, the others wait. Empty without leader election.",
+                "Only one replica is the leader. The panel is empty without leader election.",
                 Query("sum(leader_election_master_status{@})", "leaders"),
                 steps=((None, "red"), (1, "green"), (2, "red")),
             ),
             _stat(
                 "Requests left",
-                "Share of the hourly requests to Hetzner's API, which all tokens of the project share.",
+                "Share of the hourly requests to Hetzner's API that is left. All tokens of a project use one "
+                "quota.",
                 Query("min(ccm_hetzner_api_quota_remaining{@} / ccm_hetzner_api_quota_limit{@})", "left"),
                 unit="percentunit",
                 steps=_QUOTA_STEPS,
@@ -117,13 +118,14 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Readiness by check",
-                "0: the check fails, see the log for the reason. Empty if /metrics/slis isn't scraped.",
+                "0 means that the check fails. The log contains the reason. Empty if /metrics/slis isn't "
+                "scraped.",
                 (Query('min by (name) (kubernetes_healthcheck{@,type="readyz"})', "{{name}}"),),
                 width=12,
             ),
             Panel(
                 "Controllers that run",
-                "Controllers of the leader; others run none.",
+                "Controllers of the leader. Other replicas run no controllers.",
                 (Query("sum by (name) (running_managed_controllers{@})", "{{name}}"),),
                 width=12,
             ),
@@ -139,12 +141,12 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Errors an hour by code",
-                "Hetzner's error codes; no_answer for a missing response.",
+                "Hetzner's error codes. The code no_answer means that there was no response.",
                 (_rate("ccm_hetzner_api_requests_total", "code", times=" * 3600", only=',code!="ok"'),),
             ),
             Panel(
                 "Quota",
-                "It refills continuously. Each response shows the use by others.",
+                "The quota refills continuously. Each response also reflects requests of other clients.",
                 (
                     Query("ccm_hetzner_api_quota_remaining{@}", "left, {{instance}}"),
                     Query("ccm_hetzner_api_quota_limit{@}", "limit, {{instance}}"),
@@ -158,7 +160,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Requests on their way",
-                "Includes the time that requests wait for the quota.",
+                "Requests without a response, including requests that wait for the quota.",
                 (
                     Query("sum(hcloud_api_in_flight_requests{@})", "on their way"),
                     Query(
@@ -169,7 +171,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Looks at servers a second",
-                "hit: answered from a cached list, without a request.",
+                "hit means that a cached list had the server, so no request was necessary.",
                 (_rate("cloud_controller_manager_server_cache_requests_total", "subsystem, result"),),
             ),
         ),
@@ -179,30 +181,30 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Keys that wait",
-                "Keys that wait for a controller.",
+                "Keys that are in the queue of a controller.",
                 (Query("sum by (name) (workqueue_depth{@})", "{{name}}"),),
             ),
             Panel("Keys added a second", "How much happens.", (_rate("workqueue_adds_total", "name"),)),
             Panel(
                 "Retries an hour",
-                "Keys that failed and are retried. The object has an Event with the reason.",
+                "Keys whose reconcile failed and is retried. The object has an Event with the reason.",
                 (_rate("workqueue_retries_total", "name", times=" * 3600"),),
             ),
             Panel(
                 "Duration of work on a key",
-                "Hetzner's actions take seconds, up to three minutes.",
+                "An action of Hetzner takes between some seconds and three minutes.",
                 _quantiles("workqueue_work_duration_seconds", "name"),
                 unit="s",
             ),
             Panel(
                 "Time that keys wait",
-                "From a change to the start of its reconcile.",
+                "Time from a change of an object to the start of the reconcile.",
                 _quantiles("workqueue_queue_duration_seconds", "name"),
                 unit="s",
             ),
             Panel(
                 "Longest work now",
-                "More than ten minutes: the reconcile is stuck.",
+                "A reconcile that takes more than ten minutes is stuck.",
                 (Query("max by (name) (workqueue_longest_running_processor_seconds{@})", "{{name}}"),),
                 unit="s",
             ),
@@ -213,7 +215,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Age of Nodes when they are initialized",
-                "From the Node's creation until its taint is removed and Pods can run there.",
+                "Time from the creation of a Node until its taint is removed and Pods can run on it.",
                 _quantiles("node_controller_cloud_provider_taint_removal_delay_seconds", over="$__range"),
                 unit="s",
             ),
@@ -253,7 +255,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Unhealthy targets by Service",
-                "With externalTrafficPolicy: Local a node without such a Pod is unhealthy on purpose.",
+                "With externalTrafficPolicy: Local, a node without Pods of the Service is unhealthy by "
+                "design.",
                 (
                     Query(
                         "sum by (namespace, service) "
@@ -265,7 +268,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Target updates an hour",
-                "After nodes were added, removed or changed.",
+                "Updates of targets after nodes were added, removed or changed.",
                 (
                     Query(_HOURLY.format("service_controller_loadbalancer_sync_total"), "all"),
                     Query(_HOURLY.format("service_controller_nodesync_error_total"), "failed"),
@@ -286,12 +289,12 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Requests a second",
-                "By method and status code; <error> for a missing response.",
+                "By method and status code. The code <error> means that there was no response.",
                 (_rate("rest_client_requests_total", "method, code"),),
             ),
             Panel(
                 "Duration of requests",
-                "Until the headers of the response arrive.",
+                "Time until the headers of the response arrive.",
                 _quantiles("rest_client_request_duration_seconds", "verb"),
                 unit="s",
             ),
@@ -308,7 +311,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Memory",
-                "Resident; the chart's limit is 256 MiB.",
+                "Resident memory. The limit in the chart is 256 MiB.",
                 (Query("process_resident_memory_bytes{@}", "{{instance}}"),),
                 unit="bytes",
                 width=6,
@@ -329,7 +332,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Starts in an hour",
-                "More than three: it restarts repeatedly.",
+                "A process that starts more than three times restarts repeatedly.",
                 (Query("changes(process_start_time_seconds{@}[1h])", "{{instance}}"),),
                 width=6,
             ),
@@ -343,7 +346,8 @@ def dashboard() -> dict[str, Any]:
     return {
         "uid": "ccm-from-scratch",
         "title": "Hetzner cloud-controller-manager",
-        "description": "ccm-from-scratch; docs/guides/operating.md explains what to do.",
+        "description": "Metrics of ccm-from-scratch. docs/guides/operating.md explains how you solve "
+        "problems.",
         "tags": ["hetzner", "kubernetes"],
         "schemaVersion": 39,
         "version": 1,

@@ -27,7 +27,7 @@ from ccm_pulumi.servers.servers import Servers
 from infra.ccm_image import CcmImage, ImportedImage
 
 HERE = Place()
-"""The stack itself is the parent of everything, because another parent would change the URNs."""
+"""The stack itself is the parent of all resources. Another parent would change the URNs of the resources."""
 
 
 def main() -> None:

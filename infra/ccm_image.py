@@ -21,7 +21,7 @@ from image.source import Source, read_source
 
 _IMPORT_SECONDS = 180.0
 _WAIT_FOR_CONTAINERD = """n=0
-# k3s says that it is ready when its API is; containerd comes with the node, a moment later
+# k3s reports ready as soon as its API is ready; containerd starts a moment later
 until said=$(k3s ctr version 2>&1); do
   n=$((n + 1))
   [ "$n" -lt 300 ] || { echo "$said" >&2; exit 1; }
@@ -98,7 +98,7 @@ async def import_image(host: Host, source: Source) -> None:
         if platform is None:
             known = ", ".join(each.machine for each in PLATFORMS)
             raise InfraError(
-                f"the processor of the server is {machine}; the CCM's image is built for {known}"
+                f"the processor of the server is {machine}, but the CCM's image is built only for {known}"
             )
         content = await asyncio.to_thread(archive_for, source, platform)
         await shell.run(_WAIT_FOR_CONTAINERD, what="waiting for containerd", timeout=_IMPORT_SECONDS)

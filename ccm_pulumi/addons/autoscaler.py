@@ -40,9 +40,10 @@ ZONES = {
     "hil": "hil-dc1",
     "sin": "sin-dc1",
 }
-"""The zone that the cloud-controller-manager gives Nodes in each location, with the provider name ``hcloud``.
+"""The zone label of Nodes by location, as the cloud-controller-manager with the name ``hcloud`` sets it.
 
-The cluster-autoscaler reads the zone of an existing Node from its labels. For a new one it needs this table.
+The cluster-autoscaler reads the zone of an existing Node from the labels of the Node. For a Node that doesn't
+exist yet, the cluster-autoscaler needs this table.
 """
 
 _ZONE = "topology.kubernetes.io/zone"
@@ -89,7 +90,10 @@ def user_data_problems(settings: Settings) -> list[Problem]:
     for index, pool in enumerate(settings.worker_pools):
         data = "" if pool.max is None else user_data(settings, pool, servers, "0" * 64, [])
         if (size := len(data.encode())) > MAX_USER_DATA:
-            allowed = f"its labels and taints make user data of {size} bytes; Hetzner takes {MAX_USER_DATA}"
+            allowed = (
+                f"with the labels and taints of this pool, the user data of a server has {size} bytes. "
+                f"Hetzner allows at most {MAX_USER_DATA} bytes"
+            )
             problems.append(Problem(f"{key_of('pools')}[{index}]", pool.name, allowed))
     return problems
 

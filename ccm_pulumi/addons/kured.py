@@ -19,7 +19,7 @@ from ..lib.service_accounts import account_with_rights, rolled_with
 KURED = "kured"
 NAMESPACE = "kube-system"
 LOCK = "weave.works/kured-node-lock"
-"""Annotation of the DaemonSet: a server whose Pod has it may reboot."""
+"""Annotation of kured's DaemonSet. Its value names the Node that holds the lock and may reboot."""
 
 _SENTINEL = "/sentinel"
 
@@ -155,7 +155,7 @@ def policy() -> dict[str, Any]:
         "validations": [
             {
                 "expression": "variables.own != '' && variables.there == variables.own",
-                "message": "kured may change the Node that it runs on, and delete Pods there",
+                "message": "kured may change only its own Node, and delete only Pods on that Node",
             },
             {
                 "expression": "request.operation == 'DELETE' || "
@@ -163,7 +163,7 @@ def policy() -> dict[str, Any]:
                 f"variables.after.all(key, key == '{EXCLUDED}' || "
                 "(key in variables.before && variables.before[key] == variables.after[key])) && "
                 f"variables.before.all(key, key == '{EXCLUDED}' || key in variables.after))",
-                "message": f"kured may set the label {EXCLUDED} of a Node, and no other label or taint",
+                "message": f"kured may change only the label {EXCLUDED} of a Node, and no taints",
             },
         ],
     }

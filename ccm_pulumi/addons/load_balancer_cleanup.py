@@ -84,7 +84,7 @@ async def delete_services_by_cluster(hosts: Sequence[Host], report: Report) -> l
         async with connect_first(hosts, timeout=CONNECT_SECONDS) as shell:
             return await delete_services(shell, report)
     except InfraError as error:
-        report(f"the cluster does not respond, so Pulumi deletes its load balancers: {error}")
+        report(f"the cluster does not respond, so Pulumi itself deletes the load balancers: {error}")
         return []
 
 
@@ -115,9 +115,8 @@ def clean_up_load_balancers(
         except CloudError as error:
             failed.append(_remedy(balancer, verdict, str(error), error.code))
     if failed:
-        raise InfraError(
-            ("some load balancers could not be deleted, and still cost money:\n") + ("\n").join(failed)
-        )
+        lines = "\n".join(failed)
+        raise InfraError(f"some load balancers could not be deleted, and still cost money:\n{lines}")
     return found
 
 
@@ -135,7 +134,7 @@ def clean_up_certificates(
     try:
         found = everything(fetcher(cloud, patience=patience), "certificates", "") if services else []
     except CloudError as error:
-        report(f"could not look for certificates of the cluster: {error}")
+        report(f"could not list the certificates of the cluster: {error}")
         return
     for certificate in found:
         if not ownership.certificate_goes(certificate, services):
@@ -143,7 +142,7 @@ def clean_up_certificates(
         name = f"certificate {certificate['name']} ({certificate['id']})"
         try:
             change(cloud, "DELETE", f"/certificates/{certificate['id']}")
-            report(f"deleted the {name}, which the cluster had not deleted")
+            report(f"deleted the {name}, because the cloud-controller-manager had not deleted it")
         except CloudError as error:
             report(f"could not delete the {name}: {error}")
 
@@ -154,14 +153,14 @@ def _carry_out(
     path = f"/load_balancers/{balancer['id']}"
     if verdict.fate is Fate.RELEASE:
         change(cloud, "PUT", path, {"labels": dict(verdict.labels)}, patience=patience)
-        report(f"{_named(balancer)} stays, without the labels of this cluster: {verdict.reason}")
+        report(f"kept the {_named(balancer)} and removed its labels of this cluster: {verdict.reason}")
     if verdict.fate is Fate.DELETE:
         try:
             change(cloud, "DELETE", path, patience=patience)
         except CloudError as error:
             if error.status != 404:
                 raise
-        report(f"deleted the {_named(balancer)}, which the cluster had not deleted")
+        report(f"deleted the {_named(balancer)}, because the cloud-controller-manager had not deleted it")
 
 
 def released_meanwhile(
@@ -187,8 +186,8 @@ def _remedy(balancer: Mapping[str, Any], verdict: Verdict, reason: str, code: st
     cli, identity = "hcloud load-balancer", balancer["id"]
     delete = f"disable-protection {identity} delete" if code == "protected" else f"delete {identity}"
     return (
-        f"{_named(balancer)}: {reason}. To delete it: {cli} {delete}. "
-        f"To keep it: {cli} {verdict.keep}. Then run pulumi destroy again"
+        f"{_named(balancer)}: {reason}. To delete this load balancer: {cli} {delete}. "
+        f"To keep this load balancer: {cli} {verdict.keep}. Then run pulumi destroy again"
     )
 
 
@@ -222,8 +221,12 @@ async def delete_services(shell: Shell, report: Report) -> list[str]:
     while left := await _services(shell):
         if asyncio.get_running_loop().time() > deadline:
             names = ", ".join(f"{item['namespace']}/{item['name']}" for item in left)
-            why = f"not removed their finalizers within {patience:.0f} s" if running else "not been running"
-            report(f"the cloud-controller-manager has {why}: {names}")
+            why = (
+                f"did not remove the finalizers of these Services within {patience:.0f} s"
+                if running
+                else "is not running, so these Services keep their finalizers"
+            )
+            report(f"the cloud-controller-manager {why}: {names}")
             break
         await asyncio.sleep(_POLL_SECONDS)
     return [item["uid"] for item in found]

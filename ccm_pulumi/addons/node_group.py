@@ -19,9 +19,9 @@ from ..lib.errors import CloudError, InfraError, NodeGroupError
 from ..lib.ssh import Host, Shell, connect_first, read_object
 
 LABEL = "hcloud/node-group"
-"""The label by which the cluster-autoscaler finds its servers (nodeGroupLabel in its Hetzner provider)."""
+"""The cluster-autoscaler finds the servers of a group by this label (``nodeGroupLabel`` in its source)."""
 AUTOSCALER = "cluster-autoscaler"
-"""Name of the Deployment, and the value of its Pods' label ``app``."""
+"""Name of the cluster-autoscaler's Deployment, and value of the label ``app`` of its Pods."""
 
 _CONNECT_SECONDS = 30.0
 _AT_ONCE = 30.0
@@ -145,7 +145,6 @@ async def _await_end(shell: Shell, group: str, what: str) -> None:
         if not at_work:
             return
         if loop.time() > deadline:
-            raise NodeGroupError(
-                group, f"after {_ENDING_SECONDS:.0f} s {', '.join(at_work)} still makes some"
-            )
+            why = f"after {_ENDING_SECONDS:.0f} s, these Pods of the cluster-autoscaler still create servers"
+            raise NodeGroupError(group, f"{why}: {', '.join(at_work)}")
         await asyncio.sleep(_PAUSE)

@@ -10,14 +10,15 @@ from ..lib.dynamic import ProviderResource
 from ..servers.server import ScriptProvider
 
 _FILE = "/etc/apt/apt.conf.d/99-ccm-from-scratch"
-"""The last file by name takes precedence (apt.conf(5)); the distribution's begin with 20 and 50."""
+"""apt parses its configuration files in the order of their names, and the last file takes precedence
+(apt.conf(5)). The names of the distribution's files begin with 20 and 50."""
 
 
 def script() -> str:
     """For ``sh``: switches the updates on; which those are the distribution says. It may run again."""
     return f"""set -eu
 command -v apt-get >/dev/null || {{
-  echo 'osUpgrades is for Debian and Ubuntu: there is no apt-get' >&2
+  echo 'osUpgrades requires Debian or Ubuntu: this server has no apt-get' >&2
   exit 1
 }}
 [ -e /usr/bin/unattended-upgrade ] || {{

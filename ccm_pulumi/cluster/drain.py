@@ -17,21 +17,23 @@ from ..lib.ssh import Shell, read_object
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
 """A Node with this label and any value except false gets no traffic from load balancers."""
 BY_US = "drained-by-ccm-from-scratch"
-"""The label's value if this program set it: after an aborted drain it is removed."""
+"""The value of this label if this program set the label. After an aborted drain, the program removes it."""
 UPGRADING = "ccm-from-scratch/upgrading"
-"""Annotation of a Node that was cordoned for an upgrade: it is uncordoned after that."""
+"""Annotation of a Node that the program cordoned for an upgrade, and uncordons after the upgrade."""
 TRAFFIC_POLLS = 15
 TRAFFIC_PAUSE = 2.0
 # what Go's strconv.ParseBool takes for false, as the cloud-controller-manager does
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 _AT_ONCE = 30.0
 _SKIP_LOST_SECONDS = 60
-"""After this time past its deletion, the drain no longer waits for a Pod of a node that died."""
+"""This many seconds after a Pod's deletion, kubectl drain stops waiting for the Pod. So a Pod on a failed
+node does not block the drain."""
 
 LEADER_POLLS = 30
 LEADER_PAUSE = 1.0
 STARTING = timedelta(seconds=5)
-"""After a manager has acquired the lease, its controllers start and list objects in a second or two."""
+"""After a kube-controller-manager acquires the lease, its controllers need one or two seconds to start and
+list objects."""
 
 Report = Callable[[str], None]
 
@@ -66,7 +68,7 @@ async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report:
     if there is None:
         return
     if is_silent(there):
-        report(f"the node {node} is not drained: its kubelet doesn't respond, so no Pod runs there")
+        report(f"the node {node} is not drained, because its kubelet doesn't respond")
         return
     before = there["metadata"].get("labels", {}).get(EXCLUDED)
     exclude, serve_on = _label_scripts(name, before)
@@ -145,14 +147,18 @@ async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
             senders = await asyncio.to_thread(traffic.senders)
         except InfraError as error:
             report(
-                f"could not check whether load balancers still send to {node}: {error}. The drain continues"
+                f"could not check whether load balancers still send traffic to the node {node}: {error}. "
+                "The drain continues"
             )
             return
         if not senders:
             return
         await asyncio.sleep(traffic.pause)
     seconds = traffic.polls * traffic.pause
-    report(f"after {seconds:.0f} s, {', '.join(senders)} still send to {node}. The drain continues")
+    report(
+        f"after {seconds:.0f} s, these load balancers still send traffic to the node {node}: "
+        f"{', '.join(senders)}. The drain continues"
+    )
 
 
 async def _list(shell: Shell, kind: str) -> list[Mapping[str, Any]]:
@@ -184,7 +190,7 @@ def _why(
     metadata: Mapping[str, Any], owners: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]
 ) -> str:
     if metadata.get("deletionTimestamp"):
-        return "the Pod has not ended yet"
+        return "the Pod has not terminated yet"
     if not owners:
         return "no controller recreates this Pod. Delete it if you don't need it"
     for budget in budgets:
@@ -194,7 +200,8 @@ def _why(
             healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
             name = budget["metadata"]["name"]
             return (
-                f"the PodDisruptionBudget {name} allows no disruption: {healthy} healthy, {wanted} required"
+                f"the PodDisruptionBudget {name} allows no disruption: "
+                f"{healthy} Pods are healthy, and {wanted} must be healthy"
             )
     return "the Pod was not evicted in time"
 
@@ -255,7 +262,10 @@ async def await_leader(
             return
         await asyncio.sleep(LEADER_PAUSE)
     seconds = LEADER_POLLS * LEADER_PAUSE
-    report(f"no kube-controller-manager was the leader for {seconds:.0f} s. The drain of {node} continues")
+    report(
+        f"no kube-controller-manager has been the leader for {seconds:.0f} s. "
+        f"The drain of the node {node} continues"
+    )
 
 
 def readmission(node: str, labels: Mapping[str, str], marks: Collection[str]) -> list[str]:

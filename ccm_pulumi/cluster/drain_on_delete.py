@@ -64,8 +64,9 @@ class DrainOnDeleteProvider(DrainingProvider):
                 if isinstance(error, DrainError):
                     raise
                 raise InfraError(
-                    f"the node {_props['node']} could not be drained, so its server stays: {error}\n"
-                    "Fix the cause and repeat the command, or delete the server without a drain: "
+                    f"the node {_props['node']} could not be drained, so its server was not deleted: "
+                    f"{error}\n"
+                    "Fix the cause and repeat the command. To delete the server without a drain: "
                     f"pulumi config set {KEY} 0"
                 ) from error
             print(

@@ -100,13 +100,13 @@ def _why(said: PeerAnswer) -> str:
     if said.has == NONE:
         return "this server has no cluster"
     if said.has == DOWN:
-        return "this server has the cluster, but its API server is not ready"
+        return "this server has the data of the cluster, but its API server is not ready"
     if said.has == OTHER:
         return (
-            "this server has a cluster, perhaps this one. Check that the server has its former private "
-            "address"
+            "this server has the data of a cluster, perhaps of this cluster. Check that the server has its "
+            "former private address"
         )
-    return "this server has the cluster, but no address in the private network"
+    return "this server has the data of the cluster, but no address in the private network"
 
 
 async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer], str]) -> list[PeerAnswer]:

@@ -29,7 +29,7 @@ _END_FOR_GOOD = f"""set -eu
 mkdir -p {_DROP_IN}
 printf '[Service]\\nRestart=no\\n' > {_DROP_IN}/leaving.conf
 systemctl daemon-reload"""
-"""k3s exits when its etcd member is removed. systemd must not start it again: it would join."""
+"""k3s exits when its etcd member is removed. systemd must not start k3s again, because it would rejoin."""
 _END = f"""set -eu
 systemctl stop k3s
 rm -f {NOTE} {_DROP_IN}/leaving.conf
@@ -190,7 +190,7 @@ async def _stop(leaver: LeavingServer, script: str, report: Report) -> bool:
         what = f"ending k3s on {leaver.node}"
         await run_once([leaver.host], script, what=what, timeout=_NODE_SECONDS, within=_CONNECT_SECONDS)
     except InfraError as error:
-        report(f"k3s on {leaver.node} could not be stopped, so the server is powered off: {error}")
+        report(f"k3s on {leaver.node} could not be stopped, so the program powers off the server: {error}")
         return False
     return True
 

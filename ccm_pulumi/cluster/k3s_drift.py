@@ -7,7 +7,7 @@ from ..config.k3s import DATASTORE, ENCRYPTION
 from ..servers.probe import AGENT_UNIT, K3S, SERVER_UNIT, Report, digest, file_differences, is_running
 
 API_SILENT = "its Kubernetes API doesn't respond"
-"""The only difference that may come from another server: a member without quorum doesn't respond."""
+"""The only difference that other servers can cause: without a quorum of etcd, no API server responds."""
 _JOINS = ("--server=", "--cluster-init")
 """Flags that k3s ignores if it has etcd data."""
 
@@ -23,15 +23,15 @@ def installation_drift(
     wanted = _comparable(flags)
     if changed := sorted(wanted ^ _comparable(has[1:])):
         names = sorted({flag.partition("=")[0] for flag in changed})
-        found.append(f"{unit} has other flags than this program set: {', '.join(names)}")
+        found.append(f"the flags of {unit} differ from those that this program set: {', '.join(names)}")
     of_unit = report.environment.get(unit, {})
     for name, value in environment.items():
         known = value if name == "K3S_URL" else digest(value)
         if of_unit.get(name) != known:
-            found.append(f"{unit} has another {name} than this program set")
+            found.append(f"the variable {name} of {unit} differs from the value that this program set")
     state = report.unit(unit)
     if state.enabled != "enabled":
-        found.append(f"{unit} is {state.enabled or 'unknown'}, not enabled")
+        found.append(f"{unit} must be enabled, but is {state.enabled or 'unknown'}")
     if not is_running(state):
         found.append(f"{unit} is {state.active}")
     return found
@@ -48,7 +48,7 @@ def agent_drift(
     found = installation_drift(AGENT_UNIT, flags, environment, report)
     if not found and not report.kubelet:
         # k3s keeps asking to join, and systemd calls that starting
-        found.append(f"{AGENT_UNIT} runs, but its kubelet doesn't")
+        found.append(f"{AGENT_UNIT} runs, but its kubelet does not run")
     return found or _absence(node, nodes)
 
 
@@ -61,8 +61,8 @@ def server_drift(
     if any(what.startswith(ENCRYPTION) for what in found):
         # a refresh of a Secret stops the run before anything is repaired
         found.append(
-            "if Pulumi can't read Secrets, repair k3s alone first: pulumi up --target URN, with the URN of "
-            "the K3sServer that 'pulumi stack --show-urns' lists. Then repeat the command"
+            "if Pulumi can't read Secrets, first repair only k3s: run pulumi up --target URN with the URN of "
+            "the K3sServer from 'pulumi stack --show-urns'. Then repeat the command"
         )
     if DATASTORE not in report.files:
         found.append(f"{DATASTORE} is gone")

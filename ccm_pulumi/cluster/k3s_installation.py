@@ -46,7 +46,7 @@ from .peers import Peer, peers_of
 from .quorum import check_quorum_for_restart, is_quorum, start_stopped, wait_for_api
 
 _INSTALLING_SERVER = "installing the k3s server"
-_JOINING = "waiting until k3s has joined again"
+_JOINING = "waiting until k3s has joined the cluster again"
 _INSTALLING_AGENT = "installing the k3s agent"
 _HOW_TO_REACH = ("private_key", "host_key")
 _JUMP = "jump"
@@ -81,9 +81,9 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
                 raise InfraError(
                     "the token of k3s servers can't be replaced while there are several control servers: "
                     "each server would leave the cluster, and none could join again. The cluster was not "
-                    "changed. Remove the token from --replace and --target-replace. If you ran without a "
-                    "preview, the state has a new token already: import the state from before (pulumi "
-                    "stack import)"
+                    "changed. Remove the token from --replace and --target-replace. If you skipped the "
+                    "preview, the state already has a new token. Then import the state from before this "
+                    "run: pulumi stack import --file FILE"
                 )
         restores = bool(result.replaces and _news.get("restore_from"))
         # A member joins the others' cluster again. A single control server takes its cluster with it, even if
@@ -148,8 +148,8 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             repair = repair_of(found, report, unchanged=unchanged, waits=waits)
             if repair is Repair.LATER:
                 print(
-                    f"{host.address}: this server can't join until the other control servers have quorum. "
-                    "Then repeat the command"
+                    f"the server {host.address} can't join the cluster until the other control servers have "
+                    "quorum. Repeat the command when they have quorum"
                 )
             if repair is not Repair.NOW:
                 return UpdateResult({**_news, **noted})
@@ -217,9 +217,9 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         if not member:
             if is_empty:
                 raise InfraError(
-                    f"the control server at {host.address} has lost the cluster, and no other control "
-                    f"server has it: {k3s.DATASTORE} is missing, as after a rebuild in the console. "
-                    "Nothing was changed. To restore a snapshot: pulumi config set "
+                    f"the only control server, {host.address}, has lost the data of the cluster: "
+                    f"{k3s.DATASTORE} is missing, as after a rebuild in Hetzner's Console. Nothing was "
+                    "changed. To restore the cluster from a snapshot: pulumi config set "
                     "ccm-from-scratch:restoreFrom SNAPSHOT. To start an empty cluster, skip this step. "
                     f"Then run hcloud server delete {props['server_id']}, and repeat the command"
                 )
@@ -246,7 +246,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             return identity_of({**props, "server_id": peer.server_id, "private_ip": peer.private})
 
         answers = asyncio.run(ask(peers, props["private_key"], identity))
-        start = start_of(member.get("node", "it"), answers, begins=member.get("first", True))
+        start = start_of(member.get("node", "the control server"), answers, begins=member.get("first", True))
         if start.join:
             refuse(start.version, release_of(props))
         named = member or props.get("leaver")

@@ -32,7 +32,7 @@ _DEFAULT_CHANNEL = "stable"
 INSTALL_SECONDS = 420.0
 READY_SECONDS = 120
 REJOIN_SECONDS = 90
-"""How many seconds a removed member has to join again by itself."""
+"""How many seconds the program waits until a removed member has joined again by itself."""
 _RESTORE_LOG = "/var/log/ccm-from-scratch-restore.log"
 
 
@@ -153,7 +153,7 @@ def self_joining_script(
             _run_installer(environment, ["agent", *flags], of_variables),
             "systemctl restart --no-block k3s-agent",
             ") & if wait $!; then break; fi",
-            f"echo 'the node did not join; this is tried again in {_REPEAT_SECONDS} s' >&2",
+            f"echo 'the node did not join; the script retries in {_REPEAT_SECONDS} s' >&2",
             f"sleep {_REPEAT_SECONDS}",
             "done",
         ]
@@ -418,7 +418,7 @@ curl -sSfL --connect-timeout 10 --max-time 60 --retry 5 --retry-connrefused -o "
     return f"""{fetch}
 found=$(sha256sum < "$installer" | cut -c 1-64)
 [ "$found" = {digest} ] || {{
-  echo {address} "has the SHA-256 $found, and ccm-from-scratch:k3sInstallUrl asks for" {digest} >&2
+  echo {address} "has the SHA-256 $found, but ccm-from-scratch:k3sInstallUrl requires" {digest} >&2
   exit 1
 }}"""
 

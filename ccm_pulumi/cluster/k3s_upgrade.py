@@ -18,7 +18,7 @@ from .ready_nodes import read_nodes
 _AT_ONCE = 30.0
 _CONNECT_SECONDS = 30.0
 _RELEASE_SECONDS = 420.0
-"""Timeout for the download of the installer, with all attempts, and the response of the channel server."""
+"""Timeout for all attempts to download the installer, plus the response of the channel server."""
 _INSTALLED = re.compile(rf"^{k3s_scripts.INSTALLED}(\S+)$", re.MULTILINE)
 _LEADS = re.compile(rf"^{k3s_scripts.LEADS}(\S+)$", re.MULTILINE)
 
@@ -82,7 +82,7 @@ def refuse(
     """
     why = "" if done else why_not(installed, release, restores=restores)
     if not why and (why := why_not(installed, k3s.Release("", "", leads))):
-        why = f"it {'led' if done else 'leads'} to {leads}, and {why}"
+        why = f"this setting {'led' if done else 'leads'} to the version {leads}, but {why}"
     if why:
         raise VersionError(_problem(release, why), done=done)
 

@@ -12,7 +12,7 @@ from ..config.k3s import Release
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.(\d+)(?:-rc(\d+))?(?:\+k3s(\d+))?", re.ASCII)
 _CHANNEL = re.compile(r"v(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
 OLDEST_KUBELET = 3
-"""Maximum number of minor versions that a kubelet may be older than an API server
+"""A kubelet may be at most this many minor versions older than an API server
 (https://kubernetes.io/releases/version-skew-policy/)."""
 _FINAL = 10**9
 """Comes after every release candidate."""

@@ -24,12 +24,12 @@ from ..lib.ssh import CONNECT_SECONDS, Host, run_once
 from ..servers.server import hosts_of
 
 RENEWAL = timedelta(days=90)
-"""k3s renews a certificate, which is valid for a year, if it starts within this time before the end. Releases
-since May 2025 renew it thirty days earlier: https://docs.k3s.io/cli/certificate"""
+"""If k3s starts within this time before a certificate expires, k3s renews the certificate for a year.
+Releases since May 2025 renew certificates thirty days earlier: https://docs.k3s.io/cli/certificate"""
 _LOOK_CONNECT_SECONDS = 4.0
 _UNANSWERED = "unanswered"
-"""Output that a refresh sets: why the API server did not answer."""
-_RESTART = "To renew it, restart k3s on one control server at a time: systemctl restart k3s"
+"""Output that a refresh sets if the API server does not answer. The value is the reason."""
+_RESTART = "To renew the certificate, restart k3s on one control server at a time: systemctl restart k3s"
 
 
 class KubeconfigProvider(Provider):
@@ -41,7 +41,7 @@ class KubeconfigProvider(Provider):
 
     ignored_inputs = ("private_key", "host_key", "others")
     now: Callable[[], datetime] = staticmethod(lambda: datetime.now(UTC))
-    """The clock, an attribute of the class, because a state may contain a provider of an earlier version."""
+    """The clock. It is a class attribute, because a provider in an older state has no instance attributes."""
     patience: Callable[[], Patience] = staticmethod(Patience)
     """How long to wait until an API server answers."""
 
@@ -64,7 +64,10 @@ class KubeconfigProvider(Provider):
             try:
                 found = asyncio.run(fetch(hosts_of(props), _LOOK_CONNECT_SECONDS))
             except InfraError as error:
-                print(f"the certificate in the kubeconfig has expired, and no new one could be read: {error}")
+                print(
+                    "the certificate in the kubeconfig has expired, and the program could not read a new "
+                    f"kubeconfig: {error}"
+                )
             else:
                 raise _expired("" if not ends_by(self.now(), found) else _RESTART)
         outs = {name: value for name, value in props.items() if name != _UNANSWERED}
@@ -106,10 +109,11 @@ class Kubeconfig(ProviderResource, provider=KubeconfigProvider):
 
 def _expired(first: str) -> InfraError:
     """The error for an expired certificate; ``first``, if not empty, is to be done on the servers first."""
-    before = f" {first}. Then read the new kubeconfig" if first else " To read a new kubeconfig"
+    steps = f"{first}. Then run" if first else "Run"
     return InfraError(
-        "the certificate in the kubeconfig has expired, so Pulumi can't see what is in the cluster."
-        f"{before}: pulumi up --refresh=false. With that flag, pulumi destroy works, too"
+        "the certificate in the kubeconfig has expired, so Pulumi can't read the objects in the cluster. "
+        f"{steps} pulumi up --refresh=false to read the new kubeconfig. "
+        "With the same flag, you can also run pulumi destroy"
     )
 
 

@@ -93,7 +93,7 @@ def still_lacks(
         return "the cloud-controller-manager has not created a route to the Pods of the node"
     # k3s's kubelet has the version of k3s, another one that of Kubernetes, which is its first part
     if installed and node.version not in (installed, installed.partition("+")[0]):
-        return f"the kubelet still runs {node.version}, but {installed} is installed"
+        return f"the kubelet still has the version {node.version}, but k3s {installed} is installed"
     return ""
 
 
@@ -155,8 +155,9 @@ async def _await_traffic(node: str, traffic: Traffic) -> None:
                 return
             await asyncio.sleep(traffic.pause)
     except InfraError as error:
-        print(f"could not check whether load balancers report {node} as healthy: {error}")
+        print(f"could not check whether load balancers report the node {node} as healthy: {error}")
         return
     print(
-        f"after {traffic.polls * traffic.pause:.0f} s, {', '.join(missing)} do not report {node} as healthy"
+        f"after {traffic.polls * traffic.pause:.0f} s, these load balancers do not report the node {node} as "
+        f"healthy: {', '.join(missing)}"
     )

@@ -55,7 +55,7 @@ class NodeRegistrationProvider(CloudProvider):
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Deletes a Node of this name that belongs to another server."""
         script = free_name_script(props["node"], props["member_id"])
-        what = f"looking for an older node {props['node']}"
+        what = f"looking for an older Node with the name {props['node']}"
         asyncio.run(run_once(hosts_of(props), script, what=what, timeout=_SECONDS))
         return CreateResult(f"{props['node']}/{props['member_id']}", dict(props))
 
@@ -121,7 +121,7 @@ async def delete_node_passwords(hosts: Sequence[Host], nodes: Sequence[str]) -> 
     Raises:
         InfraError: The cluster did not answer.
     """
-    what = f"letting machines join as {', '.join(nodes)}"
+    what = f"deleting the node passwords of {', '.join(nodes)}"
     await run_once(hosts, _delete_password(*nodes), what=what, timeout=_SECONDS)
 
 

@@ -52,7 +52,7 @@ def bridge_configuration(pod_cidr: str) -> str:
 
 
 METADATA = "169.254.169.254"
-"""Address at which Hetzner serves a server's metadata and user data to all its processes."""
+"""Address of Hetzner's metadata service. Any process of a server can read metadata and user data there."""
 
 
 def rules(cluster_cidr: str, *, metadata: bool) -> str:

@@ -41,7 +41,9 @@ async def _is_ready(shell: Shell, address: str) -> bool:
     server = shlex.quote(f"https://{address}:{API_PORT}")
     command = f"k3s kubectl --server={server} get --raw /readyz --request-timeout=10s"
     try:
-        await shell.run(command, what=f"asking {address} whether it is ready", timeout=ASK_SECONDS)
+        await shell.run(
+            command, what=f"asking whether the API server at {address} is ready", timeout=ASK_SECONDS
+        )
     except RemoteCommandError:
         return False
     return True
@@ -130,7 +132,7 @@ def check_restart(node: str, others: Mapping[str, bool]) -> None:
         raise InfraError(
             f"k3s on the control server {node} was not changed, because etcd would lose quorum while k3s "
             f"restarts.\n{listed(_states(others))}\nRepair the servers that don't answer. If a server is "
-            "lost, delete it (hcloud server delete NAME) and run pulumi up without this change first"
+            "lost, first delete it (hcloud server delete NAME) and run pulumi up without this change"
         )
 
 

@@ -75,7 +75,9 @@ class NodeView:
         """What is missing, for a person; empty when nothing is."""
         if not self.initialized:
             return "the cloud-controller-manager has not initialized the Node"
-        return "" if self.ready else f"it is not ready: {self.reason or 'its kubelet says nothing'}"
+        return (
+            "" if self.ready else f"the Node is not ready: {self.reason or 'its kubelet reports no status'}"
+        )
 
 
 def view(node: Mapping[str, Any]) -> NodeView:
@@ -134,7 +136,7 @@ def _lacks(node: NodeView | None, server_id: str) -> str:
     if node is None:
         return NOT_JOINED
     if node.initialized and node.server_id != server_id:
-        return f"the Node belongs to an older server, {node.server_id}"
+        return f"the Node belongs to an older server with the ID {node.server_id}"
     return node.lacks
 
 
@@ -169,15 +171,14 @@ class ReadyNodesProvider(ServerProvider):
                 (one.reason for one in outcomes if isinstance(one, NoReport)), "no API server is ready"
             )
             # the Kubernetes provider does not report objects that it could not read
-            unknown = "so Pulumi does not know changes of its objects"
             return [
                 f"the cluster can't list its Nodes: {reason}",
-                f"{unknown}. Repeat the command when the cluster responds",
+                "Pulumi can't detect changes in the cluster. Repeat the command when the cluster responds",
             ]
         views = {name: view(node) for name, node in nodes.items()}
         missing = [f"{name}: {what}" for name, what in lacking(server_ids(props), views).items()]
         left = [
-            f"{name}: cordoned by an upgrade that did not finish"
+            f"{name}: an upgrade that did not finish has cordoned this Node"
             for name, node in views.items()
             if node.upgrading
         ]
@@ -221,12 +222,12 @@ async def _report(shell: Shell, missing: Mapping[str, str], hosts: Mapping[str, 
     said = await asyncio.gather(*(_says(hosts[name]) for name in missing))
     parts = [
         f"  - {name}: {what}\n{textwrap.indent(tail(words, 6), '    ')}\n"
-        f"    for more, use the stack's key: {ssh_command(hosts[name])} journalctl -eu 'k3s*'"
+        f"    to read more of the log with the stack's key: {ssh_command(hosts[name])} journalctl -eu 'k3s*'"
         for (name, what), words in zip(missing.items(), said, strict=True)
     ]
     return "\n".join(
         [
-            f"after {WAIT_SECONDS:.0f} s nodes aren't ready:",
+            f"after {WAIT_SECONDS:.0f} s, these nodes aren't ready:",
             *parts,
             "the last log lines of the cloud-controller-manager:",
             logs,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAYS_OF_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-"""Days of each month, in a leap year."""
+"""Number of days in each month of a leap year."""
 
 
 @dataclass(frozen=True)
@@ -75,5 +75,5 @@ def wrong_with(schedule: str) -> str:
     # if both fields select days, either of them is enough
     any_weekday = any(part in ("*", "*/1") for part in fields[4].split(","))
     if any_weekday and min(days) > max(_DAYS_OF_MONTHS[month - 1] for month in months):
-        return "there is no such day in any year"
+        return "none of the months in the schedule has this day of the month"
     return ""

@@ -12,14 +12,14 @@ MAX_SOURCES = 100
 MAX_RULES = 50
 """Maximum number of rules in a Hetzner firewall: https://docs.hetzner.cloud/reference/cloud#firewalls"""
 MAX_RANGES = 500
-"""Maximum number of ranges in all of its rules: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
+"""Maximum number of ranges in all rules of a firewall: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
 PROTOCOLS = ("tcp", "udp")
 LAST_PORT = 65535
 
 _PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 _KEYS = ("protocol", "port", "sources")
 _RULE = 'give a rule, such as {"protocol": "tcp", "port": "443", "sources": "any"}'
-_SAID = "give an address, a range, a list of them, or any"
+_SAID = f"give an address, a range, a list of at most {MAX_SOURCES} addresses and ranges, or any"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def parse_rules(entries: Any) -> tuple[Rule, ...]:
     if len(rules) > MAX_RULES:
         raise ValueError(f"a firewall at Hetzner can have at most {MAX_RULES} rules")
     if sum(len(rule.sources) for rule in rules) > MAX_RANGES:
-        raise ValueError(f"the rules of a firewall at Hetzner have at most {MAX_RANGES} ranges together")
+        raise ValueError(f"the rules of a firewall at Hetzner can have at most {MAX_RANGES} ranges in total")
     return tuple(rules)
 
 
@@ -78,15 +78,17 @@ def parse_sources(items: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _rule(entry: Mapping[Any, Any]) -> Rule:
-    wrong = [f"there is no key {name}; a rule has {', '.join(_KEYS)}" for name in entry if name not in _KEYS]
+    wrong = [
+        f"there is no key {name}; the keys are {', '.join(_KEYS)}" for name in entry if name not in _KEYS
+    ]
     protocol, port, sources = (entry.get(name) for name in _KEYS)
     if protocol not in PROTOCOLS:
         wrong.append(f"protocol {protocol!r}: choose one of {', '.join(PROTOCOLS)}")
     if not _is_port(port):
-        wrong.append(f"port {port!r}: give one from 1 to {LAST_PORT}, or a range such as 8000-8100")
+        wrong.append(f"port {port!r}: give a port from 1 to {LAST_PORT}, or a range such as 8000-8100")
     ranges = _sources(sources)
     if not ranges:
-        wrong.append(f"sources {sources!r}: {_SAID}; at most {MAX_SOURCES}")
+        wrong.append(f"sources {sources!r}: {_SAID}")
     if wrong:
         raise ValueError(", ".join(wrong))
     return Rule(protocol, str(port), ranges)

@@ -10,8 +10,9 @@ from ..lib.errors import GatewayKeyError
 from ..lib.files import ROOT
 
 ALLOWED = (
-    "give ssh, its address or name, hostKey, a line of ssh-keyscan without the name, keyFile, the path of a "
-    "private key without passphrase that it accepts, and optionally user (default: root). Example: "
+    "give the keys ssh (address or name of the gateway), hostKey (a line of ssh-keyscan without the name), "
+    "keyFile (path of a private key without passphrase that the gateway accepts), and optionally user "
+    "(default: root). Example: "
     "pulumi config set --path gateway.ssh 198.51.100.7"
 )
 _PATTERNS = {

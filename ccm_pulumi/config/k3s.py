@@ -6,16 +6,16 @@ API_PORT = 6443
 FOLDER = "/etc/rancher/k3s"
 KUBECONFIG_PATH = f"{FOLDER}/k3s.yaml"
 NOTE = f"{FOLDER}/cluster-of-ccm-from-scratch"
-"""Holds the identity of the installation on a control server."""
+"""Path of the file with the identity of the installation on a control server."""
 ENCRYPTION = f"{FOLDER}/config.yaml.d/secrets-encryption.yaml"
 ENCRYPTED = "secrets-encryption: true\n"
-"""Content of ``ENCRYPTION``, a file that exists if Secrets are encrypted."""
+"""Content of the file ``ENCRYPTION``, which exists if Secrets are encrypted."""
 DATASTORE = "/var/lib/rancher/k3s/server/db"
 CNI_FOLDER = "/etc/cni/net.d"
-"""Without Flannel, k3s uses containerd's default folder, which its uninstaller doesn't delete."""
+"""containerd's default folder, which k3s uses without Flannel, and which k3s's uninstaller doesn't delete."""
 
 CNI_FILES = ("10-native.conflist", "05-cilium.conflist")
-"""The files that ccm_pulumi/cluster/pod_network.py and Cilium write there."""
+"""Names of the files that ccm_pulumi/cluster/pod_network.py and Cilium write to ``CNI_FOLDER``."""
 
 COMPONENTS = ("coredns", "local-storage", "metrics-server")
 """Components of k3s that a cluster can do without."""
@@ -23,9 +23,9 @@ COMPONENTS = ("coredns", "local-storage", "metrics-server")
 SNAPSHOT = "/root/ccm-from-scratch-snapshot"
 """Path of the etcd snapshot from which a cluster is restored."""
 POD_SECURITY = f"{FOLDER}/pod-security.yaml"
-"""Default level of Pod Security admission."""
+"""Path of the configuration with the default level of Pod Security admission."""
 STORE = f"{FOLDER}/config.yaml.d/etcd-s3.yaml"
-"""Configures k3s's upload of snapshots; secret."""
+"""Path of the configuration for uploads of snapshots to S3. The file contains secrets."""
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ NAT_ROLE = {"role": NAT}
 """Labels of the NAT server, in addition to those of its cluster."""
 MAX_VALUE_LENGTH = 63
 NODE = "ccm-from-scratch/node"
-"""Label with the Node of a server, if the names differ. The cloud-controller-manager reads it."""
+"""Label for the cloud-controller-manager: the name of a server's Node, if it isn't the server's name."""
 NO_NODE = "not_a_node"
-"""A value that isn't a valid Node name."""
+"""A value of the label ``NODE`` that isn't a valid name of a Node."""
 
 _NAME = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _PART = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"

@@ -83,7 +83,7 @@ def parse_fallbacks(value: Any, key: str) -> tuple[tuple[Fallback, ...], list[Pr
     """The fallbacks, as far as they can be read, and all problems."""
     entries = decoded(value)
     if not isinstance(entries, list) or len(entries) > MAX_FALLBACKS:
-        allowed = f"give a list of at most {MAX_FALLBACKS}, such as {_EXAMPLE}"
+        allowed = f"give a list of at most {MAX_FALLBACKS} fallbacks, such as {_EXAMPLE}"
         return (), [Problem(key, value, allowed)]
     problems: list[Problem] = []
     fallbacks = []

@@ -18,18 +18,18 @@ from .labels import is_label
 from .placement import Fallback, parse_fallbacks
 
 SHORT_FORM = "worker"
-"""The name of the pool of ``workerCount`` and ``workerServerType``."""
+"""The name of the pool that ``workerCount`` and ``workerServerType`` define."""
 RESERVED = ("control",)
 MAX_SERVERS = 100
-"""In a Hetzner network."""
+"""Maximum number of servers in a Hetzner network."""
 MAX_WORKERS = MAX_SERVERS - 1
 """A network has at most 100 servers, and one of them is a control server."""
 MAX_NAME_LENGTH = 63
-"""Maximum length of a host name, and of a Node's label with its name."""
+"""Maximum length of a host name, and of the value of a Node's label for the host name."""
 GROUP_SEPARATOR = "--"
-"""Separator of the names of cluster and pool in the name of a node group."""
+"""Separates the cluster's name from the pool's name in the name of a node group."""
 AUTOSCALER_DIGITS = 16
-"""Maximum number of hexadecimal digits at the end of the cluster-autoscaler's server names."""
+"""Maximum number of hexadecimal digits at the end of a server name from the cluster-autoscaler."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -104,7 +104,7 @@ def spelled(field_name: str) -> str:
 
 
 KEYS: Mapping[str, str] = {spelled(item.name): item.name for item in fields(Pool)}
-"""The field of each key of a pool in the settings."""
+"""The field of ``Pool`` for each key of a pool in the settings."""
 
 
 def parse_pools(value: Any, key: str) -> tuple[tuple[Pool, ...], list[Problem]]:
@@ -133,7 +133,10 @@ def pool_problems(pools: tuple[Pool, ...], cluster_name: str, key: str) -> list[
             problems.append(Problem(f"{key}[{index}].name", pool.name, allowed))
     total = sum(pool.max_size for pool in pools)
     if total > MAX_WORKERS:
-        allowed = f"give at most {MAX_WORKERS} servers in all pools together, because a network has a limit"
+        allowed = (
+            f"give at most {MAX_WORKERS} servers in all pools together, because a Hetzner network can have "
+            f"at most {MAX_SERVERS} servers"
+        )
         problems.append(Problem(key, f"{total} servers", allowed))
     return problems
 
@@ -171,7 +174,9 @@ def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Prob
         problems.append(Problem(f"{key}.min", pool.min, f"give at most {key}.max, {pool.max}"))
     for name in _NOT_WITH_BOUNDS:
         if entry.get(name) is not None:
-            allowed = "remove it: with max, the cluster-autoscaler creates and removes the servers"
+            allowed = (
+                "remove this key, because with max the cluster-autoscaler creates and removes the servers"
+            )
             problems.append(Problem(f"{key}.{name}", entry[name], allowed))
     if GROUP_SEPARATOR in pool.name:
         allowed = (
@@ -186,7 +191,7 @@ def _name(value: Any) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError
     if value in RESERVED:
-        raise ValueError(f"{value} is the name of servers that run Kubernetes itself; choose another name")
+        raise ValueError(f"{value} is the name of the control servers; choose another name")
     return value
 
 
@@ -231,15 +236,15 @@ def _labels(value: Any) -> Mapping[str, str]:
 
 def _against_label(label: str, content: Any) -> str:
     if not is_label(label, content):
-        return f"{label}: {content!r} isn't a label: {_LABELS}"
+        return f"{label}: {content!r} isn't a valid label: {_LABELS}"
     prefix = label.rpartition("/")[0]
     refused = _OF_KUBERNETES.fullmatch(prefix) and not _OF_KUBELETS.fullmatch(prefix)
     if not refused and label != _INSTANCE_TYPE:
         return ""
     return (
-        f"a pool can't set {label}. A kubelet may set only two groups of Kubernetes' own labels: "
-        "node.kubernetes.io/… and kubelet.kubernetes.io/…. The cloud-controller-manager sets type, zone and "
-        "region"
+        f"a pool can't set the label {label}. Of Kubernetes' own labels, a kubelet may set only those with "
+        "the prefix node.kubernetes.io or kubelet.kubernetes.io. The cloud-controller-manager sets the "
+        "labels for type, zone and region"
     )
 
 
@@ -282,16 +287,22 @@ def taint_parts(text: Any) -> tuple[str, str, str]:
 
 
 _LABELS = "use valid Kubernetes labels, such as {disk: fast}"
-_TAINTS = f"give key=value:Effect or key:Effect, such as dedicated=db:NoSchedule, with {', '.join(EFFECTS)}"
+_TAINTS = (
+    "give key=value:Effect or key:Effect, such as dedicated=db:NoSchedule. The effects are "
+    f"{', '.join(EFFECTS)}"
+)
 _RULES = '[{"protocol": "tcp", "port": "443", "sources": "any"}]'
 _PARSERS: Parts = {
-    "name": (_name, "give lower-case letters, digits and hyphens; a letter first, no hyphen last"),
+    "name": (
+        _name,
+        "give lower-case letters, digits and hyphens. Start with a letter, and don't end with a hyphen",
+    ),
     "count": (_count, f"give a whole number from 0 to {MAX_WORKERS}"),
     "serverType": (word, WORD),
     "location": (word, WORD),
     "image": (_image, WORD),
     "labels": (_labels, _LABELS),
-    "taints": (_taints, f"give a list: {_TAINTS}"),
+    "taints": (_taints, f"give a list of taints. For each taint, {_TAINTS}"),
     "placementGroup": (_switch, "give true or false"),
     "fallbacks": (_fallbacks, ""),
     "firewall": (parse_rules, f"give a list of rules, such as {_RULES}"),

@@ -15,7 +15,7 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
 _EXAMPLE = '{"days": ["sat", "sun"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}'
 _OF_THIS_MACHINE = "localtime"
-"""Python lists it on machines with such a file, but kured doesn't support it."""
+"""Python lists this time zone on machines that have such a file, but kured doesn't support it."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def parse_window(value: Any, key: str) -> tuple[RebootWindow | None, list[Proble
         return None, []
     parts, problems = parts_of(setting, key, _PARTS, _PARTS)
     if "start" in parts and "end" in parts and parts["end"] <= parts["start"]:
-        allowed = f"end must be later than start {parts['start']}: a window can't pass midnight"
+        allowed = f"give a time after start ({parts['start']}), because a window must end on the same day"
         problems.append(Problem(f"{key}.end", parts["end"], allowed))
     if problems:
         return None, problems
@@ -74,7 +74,7 @@ def _zone(value: Any) -> str:
     return str(value)
 
 
-_TIME_ALLOWED = 'give a time of the day with two digits each and in quotes, such as "02:00"'
+_TIME_ALLOWED = 'give a time in quotes, with two digits for hours and two digits for minutes, such as "02:00"'
 _PARTS: Parts = {
     "days": (_days, f"give a list of days: {', '.join(DAYS)}"),
     "start": (_time, _TIME_ALLOWED),

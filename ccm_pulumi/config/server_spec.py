@@ -12,7 +12,7 @@ from .pools import SHORT_FORM
 
 CONTROL_COUNTS = (1, 3, 5)
 GROUP_SIZE = 10
-"""The servers that fit into one placement group."""
+"""Maximum number of servers in a placement group."""
 
 
 class Kind(Enum):

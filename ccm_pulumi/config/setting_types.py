@@ -142,8 +142,11 @@ def odd_number(numbers: Sequence[int]) -> Type:
             raise ValueError
         return int(value)
 
-    allowed = f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number tolerates no more "
-    return plain(parse, f"{allowed}failures than the next lower odd number", numbers[0])
+    allowed = (
+        f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number tolerates no more "
+        "failures than the next lower odd number"
+    )
+    return plain(parse, allowed, numbers[0])
 
 
 def names(maximum: int) -> Type:
@@ -155,7 +158,7 @@ def names(maximum: int) -> Type:
             raise ValueError
         return tuple(map(word, found))
 
-    return plain(parse, f'give a name, or a list of at most {maximum}, such as ["fsn1", "nbg1"]', ())
+    return plain(parse, f'give a name, or a list of at most {maximum} names, such as ["fsn1", "nbg1"]', ())
 
 
 def ids() -> Type:
@@ -168,7 +171,7 @@ def ids() -> Type:
             raise ValueError
         return tuple(found)
 
-    return plain(parse, 'give the ID of a server, or a list of them, such as ["4711"]', ())
+    return plain(parse, 'give the ID of a server, or a list of IDs, such as ["4711"]', ())
 
 
 def cidr() -> Type:
@@ -179,8 +182,10 @@ def cidr() -> Type:
             raise ValueError
         return ipaddress.IPv4Network(value)
 
-    allowed = "give one IPv4 range whose host bits are zero, such as 10.0.0.0/24. "
-    allowed += "Hetzner's networks don't route IPv6"
+    allowed = (
+        "give one IPv4 range whose host bits are zero, such as 10.0.0.0/24. Hetzner's networks don't route "
+        "IPv6"
+    )
     return plain(parse, allowed, ipaddress.IPv4Network("0.0.0.0/0"))
 
 
@@ -188,8 +193,8 @@ def sources(unset: str = "") -> Type:
     """Ranges for a firewall; ``unset`` is the problem if there are none (empty: there may be none)."""
     examples = '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]'
     allowed = (
-        f"give an address, a range, or a list of at most {MAX_SOURCES}, such as {examples}, or any for all "
-        "addresses"
+        f"give an address, a range, a list of at most {MAX_SOURCES} addresses and ranges, or any for all "
+        f"addresses. Examples: {examples}"
     )
     type_ = plain(lambda value: parse_sources(_listed(value)), allowed, ())
 
@@ -210,9 +215,10 @@ def cloud_labels() -> Type:
             raise ValueError
         return labels
 
-    type_this = "pulumi config set --path labels.team shop"
-    keys = f"but no reserved key ({', '.join(OURS)}) and no key below hetzner.cloud"
-    allowed = f"use valid Kubernetes labels, {keys}. Example: {type_this}"
+    allowed = (
+        f"use valid Kubernetes labels. Don't use the reserved keys ({', '.join(OURS)}), or keys with the "
+        "prefix hetzner.cloud. Example: pulumi config set --path labels.team shop"
+    )
     return plain(parse, allowed, {})
 
 
@@ -236,8 +242,11 @@ def snapshot() -> Type:
             raise ValueError
         return value
 
-    of_file, of_bucket = "give the path of a file that exists", "the name of a snapshot in its bucket"
-    return plain(parse, f"{of_file}, or, with etcdSnapshots.s3, {of_bucket}, or nothing", "")
+    allowed = (
+        "give the path of a file that exists, or nothing. With etcdSnapshots.s3, you can also give the name "
+        "of a snapshot in the bucket"
+    )
+    return plain(parse, allowed, "")
 
 
 def json_of(value: Any, kind: type) -> Any:

@@ -64,7 +64,7 @@ _NETWORK_ID = r"([1-9][0-9]{0,18})?", "give the ID of a Hetzner network, or noth
 _K3S_CHANNEL = r"[a-z0-9.]{0,63}", "give a k3s channel such as stable or v1.36"
 _K3S_VERSION = (
     r"(v\d{1,3}\.\d{1,3}\.\d{1,3}[-+.\w]{0,40})?",
-    f"give a k3s version such as v1.37.2+k3s1, or nothing. For a channel, set {key_of('k3s_channel')}",
+    f"give a k3s version such as v1.37.2+k3s1, or nothing. To follow a channel, set {key_of('k3s_channel')}",
 )
 _K3S_INSTALLER = (
     _URL + r"(#sha256=[0-9a-f]{64})?",

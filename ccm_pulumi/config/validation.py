@@ -76,38 +76,48 @@ def rules_between(settings: Settings) -> list[Problem]:
     def rule(key: str, value: object, broken: object, allowed: str) -> None:
         problems.extend([Problem(key, value, allowed)] if broken else [])
 
-    exact = f"{key_of('k3s_version')} {settings.k3s_version} is an exact version. To follow a channel: "
+    allowed = (
+        f"{key_of('k3s_version')} {settings.k3s_version} is an exact version. To follow a channel: "
+        "pulumi config set k3sVersion ''"
+    )
     both = settings.k3s_channel and settings.k3s_version
-    rule(key_of("k3s_channel"), settings.k3s_channel, both, f"{exact}pulumi config set k3sVersion ''")
+    rule(key_of("k3s_channel"), settings.k3s_channel, both, allowed)
     allowed = "give the path of a file that exists, or nothing"
     rule(key_of("restore_from"), snapshot, no_snapshot, allowed)
     allowed = f"with one control server, also set {key_of('etcd_snapshots')}, because k3s then uses etcd"
     without_etcd = snapshot and not no_snapshot and not settings.outlives_servers
     rule(key_of("restore_from"), snapshot, without_etcd, allowed)
-    allowed = "the cluster-autoscaler uses one image for all pools with max"
+    allowed = (
+        "give the same image to all pools with max, because the cluster-autoscaler supports only one image"
+    )
     rule(key_of("pools"), ", ".join(images), len(images) > 1, allowed)
     allowed = (
-        "give the same value to all pools with max, because the cluster-autoscaler has one setting for all"
+        "give the same value to all pools with max, because the cluster-autoscaler supports only one value"
     )
     rule(key_of("pools"), "publicIpv4 true and false", len(ways) > 1, allowed)
-    allowed = f"a gateway is in an existing network: set {key_of('import_network')}, too"
+    allowed = f"also set {key_of('import_network')}, because a gateway must be in an existing network"
     elsewhere = settings.gateway and not settings.import_network
     rule(key_of("gateway"), settings.gateway.address, elsewhere, allowed)
-    allowed = f"with {key_of('private_nodes')} no control server has a public address, so the Kubernetes "
+    allowed = (
+        f"use {PUBLIC_BALANCER}, because with {key_of('private_nodes')} the control servers have no public "
+        "addresses"
+    )
     unreachable = settings.private_nodes and settings.api_endpoint != PUBLIC_BALANCER and own
-    rule(key_of("api_endpoint"), settings.api_endpoint, unreachable, f"{allowed}API needs {PUBLIC_BALANCER}")
-    allowed = f"with {key_of('os_upgrades')} servers are drained before they reboot: give at least 1"
+    rule(key_of("api_endpoint"), settings.api_endpoint, unreachable, allowed)
+    allowed = f"give at least 1, because with {key_of('os_upgrades')} servers are drained before they reboot"
     rule(key_of("drain_seconds"), 0, settings.os_upgrades and not settings.drain_seconds, allowed)
     allowed = "no server would run Pods, because there are no workers: remove this setting, or add workers"
     takes_none = settings.taint_control_servers and own and not takes_pods
     rule(key_of("taint_control_servers"), "true", takes_none, allowed)
     for index, pool in enumerate(settings.pools):
         key = f"{key_of('pools')}[{index}]"
-        allowed = "the cluster-autoscaler only finds servers by hcloud:// provider IDs: set "
-        allowed += f"{key_of('cloud_provider_name')} hcloud when you create the cluster"
+        allowed = (
+            f"set {key_of('cloud_provider_name')} to hcloud when you create the cluster, because the "
+            "cluster-autoscaler requires provider IDs that begin with hcloud://"
+        )
         other_name = pool.max is not None and settings.cloud_provider_name != "hcloud"
         rule(f"{key}.max", pool.max, other_name, allowed)
-        allowed = "remove this, because servers without public addresses have no firewall"
+        allowed = "remove this key, because servers without public addresses have no firewall"
         is_private = pool.firewall and not settings.worker_pools[index].public_ipv4
         rule(f"{key}.firewall", pool.name, is_private, allowed)
     return problems
@@ -127,8 +137,10 @@ def existing_cluster_problems(settings: Settings) -> list[Problem]:
             keys += [f"{key_of('pools')}[{index}].{key}"] * is_wanted
     if not keys:
         return []
-    allowed = f"{', '.join(keys)}: only a cluster that this program creates can have these settings. Remove "
-    allowed += "them, or remove the kubeconfig of the existing cluster"
+    allowed = (
+        f"an existing cluster can't have these settings: {', '.join(keys)}. Remove these settings, or remove "
+        f"{key_of('kubeconfig_path')} to create a new cluster"
+    )
     return [Problem(key_of("kubeconfig_path"), settings.kubeconfig_path, allowed)]
 
 
@@ -144,13 +156,15 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
     on_pods = f"the range overlaps {key_of('cluster_cidr')} {pods}"
     on_gateway = f"the range contains Hetzner's gateway {PUBLIC_GATEWAY}, which no route may contain"
     nat, balancer = " and the NAT server" * settings.has_nat, " and a load balancer" * _has_balancer(settings)
-    too_many = f"with {settings.workers} workers{nat} there are {capacity['control_count'].used} servers"
-    too_many += f", but a Hetzner network takes {MAX_SERVERS}"
+    too_many = (
+        f"with {settings.workers} workers{nat} there are {capacity['control_count'].used} servers, but a "
+        f"Hetzner network can have at most {MAX_SERVERS}"
+    )
     small = f"the range is too small for {nodes} servers{balancer}{nat}"
-    each = f"the range needs a /24 for each of {nodes} servers"
+    each = f"the range is too small: each of {nodes} servers needs a /24"
     # the settings of each rule, first the one to change
     rules = [
-        (("network_cidr",), private, "take it from 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
+        (("network_cidr",), private, "use a range in 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
         (("network_cidr",), network.prefixlen <= 24, "a Hetzner network must be a /24 or larger"),
         (("control_count", *_WORKERS), capacity["control_count"].fits(), too_many),
         (("subnet_cidr", "network_cidr"), subnet.subnet_of(network), inside),
@@ -183,9 +197,11 @@ def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> 
     capacity = _capacity(settings)
     subnet, pods = capacity["subnet_cidr"].total, capacity["cluster_cidr"].total
     limits = {
-        "control_count": f"a Hetzner network takes {MAX_SERVERS}",
-        "subnet_cidr": f"{key_of('subnet_cidr')} {settings.subnet_cidr} has addresses for {subnet}",
-        "cluster_cidr": f"{key_of('cluster_cidr')} {settings.cluster_cidr} has ranges for {pods}",
+        "control_count": f"a Hetzner network can have at most {MAX_SERVERS} servers",
+        "subnet_cidr": f"{key_of('subnet_cidr')} {settings.subnet_cidr} has addresses for only {subnet} "
+        "servers",
+        "cluster_cidr": f"{key_of('cluster_cidr')} {settings.cluster_cidr} has ranges for only {pods} "
+        "servers",
     }
     # address_problems reports a limit that the wanted servers alone exceed
     broken = [
@@ -195,7 +211,7 @@ def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> 
         return []
     allowed = (
         f"Pulumi deletes the {len(leaving)} removed servers after it creates the new ones, but "
-        f"{', and '.join(broken)}. Change some servers at a time, and run pulumi up after each change"
+        f"{', and '.join(broken)}. Change fewer servers at a time, and run pulumi up after each change"
     )
     key = key_of("pools" if settings.pools else "worker_count")
     at_a_time = capacity["control_count"].used + len(leaving)

@@ -22,11 +22,11 @@ TOKEN_KEY = "hcloud:token"  # noqa: S105 (the name of a key, not a token)
 TOKEN_LENGTH = 64
 TIMEOUT = 10.0
 PASSING = ("locked", "conflict", "rate_limit_exceeded")
-"""Codes of temporary errors. An object is locked while an action changes it (status 423, like
-`protected`, which stays): https://docs.hetzner.cloud/reference/cloud#errors"""
+"""Codes of temporary errors. Hetzner locks an object while an action changes it. Both ``locked`` and the
+permanent error ``protected`` have the status 423: https://docs.hetzner.cloud/reference/cloud#errors"""
 READ_ONLY = ("forbidden", "token_readonly")
 LOST = "answer_lost"
-"""Our own code for a missing or incomplete answer: whether the change was made is unknown."""
+"""Our own code for a missing or incomplete response, after which the result of the request is unknown."""
 _MAX_ERROR = 65536  # bytes
 _MAX_ANSWER = 16 * 1024 * 1024  # bytes; a page of a list has some hundred thousand
 
@@ -99,7 +99,7 @@ def understood(what: str) -> Iterator[None]:
     except CloudError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise CloudError("", f"answered {what} with something that can't be read: {error!r}") from error
+        raise CloudError("", f"answered {what} with a response that can't be parsed: {error!r}") from error
 
 
 def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any]]:
@@ -145,7 +145,7 @@ def call(
         CloudError: Anything else; looked for in the answer, what it lacks is one, too.
     """
     if not cloud.endpoint.startswith(("http://", "https://")):
-        raise CloudError(cloud.endpoint, "has no address that begins with https:// or http://")
+        raise CloudError(cloud.endpoint, "must have an address that begins with https:// or http://")
     headers = {"Authorization": f"Bearer {cloud.token}", "User-Agent": "ccm-from-scratch-infra"}
     content = None
     if body is not None:
@@ -160,7 +160,7 @@ def call(
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, (ConnectionResetError, TimeoutError, http.client.HTTPException)):
-            what = f"{method} {path} got no answer: {reason or type(reason).__name__}"
+            what = f"did not answer {method} {path}: {reason or type(reason).__name__}"
             raise CloudError(cloud.endpoint, what, code=LOST) from error
         raise CloudError(
             cloud.endpoint,
@@ -260,7 +260,8 @@ def power_off(cloud: Cloud, server_id: str, patience: Patience | None = None) ->
             raise
     while server_runs(cloud, server_id):
         if patience.now() >= deadline:
-            raise CloudError(cloud.endpoint, f"switched off server {server_id}, but it still runs")
+            what = f"sent the power-off command to server {server_id}, but the server is still running"
+            raise CloudError(cloud.endpoint, what)
         patience.sleep(patience.pause)
 
 
@@ -296,10 +297,8 @@ def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> Confi
         if 300 <= error.code < 400:
             return CloudError(
                 cloud.endpoint,
-                (
-                    f"answered {request} with {error.code}; redirects aren't followed, because "
-                    "they would receive the token"
-                ),
+                f"answered {request} with the redirect {error.code}. The program doesn't follow redirects, "
+                "because it would send the token to another address",
                 error.code,
             )
         try:

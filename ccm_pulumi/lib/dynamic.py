@@ -23,7 +23,7 @@ from .cloud_api import Cloud, cloud_of
 from .errors import InfraError
 
 DRIFT = "drift"
-"""The property in which ``read`` stores differences on the server. ``update`` repairs them."""
+"""The property in which ``read`` records differences on the server, which ``update`` repairs."""
 _STATE_KEY = "__provider"
 _KEY = "private_key"
 
@@ -54,17 +54,17 @@ class Provider(ResourceProvider):
 
     serialize_as_secret_always = False
     id_format: ClassVar[str]
-    """The ID, with inputs in braces, if ``create`` only records the inputs."""
+    """Format of the resource's ID, with input names in braces, if ``create`` only records the inputs."""
     replaced_by: ClassVar[tuple[str, ...]] = ()
     ignored_inputs: ClassVar[tuple[str, ...]] = ()
-    """Inputs that say how to reach something. If only they change, the resource doesn't.
+    """Inputs that don't change the resource if only these inputs change, such as the way to reach a server.
 
-    Their old values stay in the state, so an input that ``delete`` uses must not be one of them. A new
-    ``address`` or ``host_key`` comes with a new server, whose ID is not ignored; a new ``jump`` comes alone.
+    Their old values stay in the state, so ``delete`` must not use these inputs. A new ``address`` or
+    ``host_key`` comes with a new server, whose ID is not ignored. A new ``jump`` comes without a new server.
     A new ``private_key`` is always recorded, without a call of ``update``.
     """
     recorded_inputs: ClassVar[tuple[str, ...]] = ()
-    """The ignored inputs that ``read`` uses. A new value is recorded."""
+    """The ignored inputs that ``read`` uses. Their new values are recorded in the state."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Wraps ``update``, so that a new SSH key alone does not change the server."""
@@ -104,7 +104,7 @@ class CloudProvider(Provider):
     """
 
     configuration_keys: ClassVar[tuple[str, ...]] = ("hcloud:token", "hcloud:endpoint")
-    """Keys of the stack's configuration that it uses."""
+    """Keys of the stack's configuration that the provider uses."""
     _configuration: Mapping[str, Any] = MappingProxyType({})
 
     def configure(self, req: ConfigureRequest) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_VALUE_LENGTH = 200
-"""Maximum number of characters of a wrong value, or of its key, in a message."""
+"""Maximum number of characters of an invalid value, or of its key, in a message."""
 MAX_ALLOWED_LENGTH = 1500
-"""Likewise, of the text about allowed values."""
+"""Maximum number of characters of the text about allowed values in a message."""
 
 
 class InfraError(Exception):
@@ -75,8 +75,8 @@ class HostKeyError(InfraError):
         super().__init__(
             f"the SSH host key of the server at {address} has changed. The server was reinstalled, or "
             "someone intercepts the connection. If the server was rebuilt at Hetzner: pulumi up accepts "
-            "the new key. If you changed the key yourself: pulumi up --replace URN, with the URN of the "
-            "server's Boot that 'pulumi stack --show-urns' lists"
+            "the new key. If you changed the key yourself: run pulumi up --replace URN with the URN of "
+            "the server's Boot from 'pulumi stack --show-urns'"
         )
 
 
@@ -84,7 +84,9 @@ class GatewayKeyError(InfraError):
     """The private key of the user's own gateway can't be read, or has a passphrase."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"the key in ccm-from-scratch:gateway.keyFile {path} can't be used: {reason}")
+        super().__init__(
+            f"the private key {path} in ccm-from-scratch:gateway.keyFile can't be used: {reason}"
+        )
 
 
 class RemoteCommandError(InfraError):
@@ -110,7 +112,7 @@ class DrainError(InfraError):
             f"ignore PodDisruptionBudgets: kubectl drain {node} --ignore-daemonsets --delete-emptydir-data "
             "--force --disable-eviction. To change the timeout, or to skip drains with 0: pulumi config "
             "set ccm-from-scratch:drainSeconds SECONDS. To keep the server, add it to the settings again, "
-            f"and run kubectl uncordon {node}. If load balancers don't send to the node: kubectl label "
+            f"and run kubectl uncordon {node}. If load balancers send no traffic to the node: kubectl label "
             f"node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
         )
 
@@ -121,9 +123,9 @@ class UnknownClusterError(InfraError):
     def __init__(self, node: str, reasons: Sequence[str]) -> None:
         lines = listed(reasons)
         super().__init__(
-            f"{node} can't join a cluster now, and does not start a new one, because another control "
-            f"server may have the cluster:\n{lines}\nRepair these servers, or delete servers that are lost "
-            "(hcloud server delete NAME). Then repeat the command"
+            f"{node} can't join a cluster now. The server does not start a new cluster, because another "
+            f"control server may have the data of the existing cluster:\n{lines}\nRepair these servers, or "
+            "delete servers that are lost (hcloud server delete NAME). Then repeat the command"
         )
 
 
@@ -157,14 +159,18 @@ class UpgradeError(InfraError):
     def __init__(self, node: str, reason: InfraError) -> None:
         left = isinstance(reason, DrainError)
         why = listed(reason.blockers) if left else f"  - {reason}"
-        said = f"it could not be drained within {reason.seconds} s. Pods that are left" if left else "reason"
+        said = (
+            f"The node could not be drained within {reason.seconds} s, because these Pods are left"
+            if left
+            else "The reason"
+        )
         super().__init__(
-            f"k3s on the node {node} and on later nodes of the rollout was not upgraded; "
+            f"k3s on the node {node} and on later nodes of the rollout was not upgraded. "
             f"{said}:\n{why}\nThe node stays cordoned. Fix the cause (more replicas, another "
-            "PodDisruptionBudget, another server) and repeat the command, which continues. To change the "
-            "timeout, or to skip drains with 0: pulumi config set ccm-from-scratch:drainSeconds SECONDS. "
-            f"To let the node run Pods until then: kubectl uncordon {node}; kubectl annotate node {node} "
-            f"ccm-from-scratch/upgrading-; kubectl label node {node} "
+            "PodDisruptionBudget, another server) and repeat the command, which continues the rollout. To "
+            "change the timeout, or to skip drains with 0: pulumi config set ccm-from-scratch:drainSeconds "
+            f"SECONDS. To let the node run Pods until then: kubectl uncordon {node}; kubectl annotate node "
+            f"{node} ccm-from-scratch/upgrading-; kubectl label node {node} "
             "node.kubernetes.io/exclude-from-external-load-balancers-"
         )
 
@@ -185,7 +191,7 @@ class NodeGroupError(InfraError):
     """Servers that the cluster-autoscaler created could not be removed."""
 
     def __init__(self, group: str, why: str) -> None:
-        super().__init__(f"the servers of the node group {group} could not all be removed: {why}")
+        super().__init__(f"some servers of the node group {group} could not be removed: {why}")
 
 
 def listed(items: Iterable[object]) -> str:

@@ -14,7 +14,7 @@ from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 from .dynamic import Provider, ProviderResource
 
 PACKAGE = Path(__file__).resolve().parents[1]
-"""The folder of ``ccm_pulumi``. Files of the clone that belong to it, too, are links in it."""
+"""The folder of ``ccm_pulumi``. It has links to other files of the clone that belong to this package."""
 ROOT = PACKAGE.parent
 """The clone: the folder of Pulumi.yaml."""
 

@@ -17,7 +17,7 @@ ADOPTED = OURS + "adopted"
 FORMER_UID = OURS + "former-service-uid"
 BY_LABEL = "by-label"
 DEFAULT_TYPE = "lb11"
-"""The type of a Service's load balancer without an annotation for it."""
+"""The type of a Service's load balancer if no annotation of the Service sets the type."""
 NAMESPACE = OURS + "namespace"
 SERVICE = OURS + "service"
 PORT = OURS + "port-"
@@ -28,9 +28,9 @@ class Fate(Enum):
     """What a destroy does with a load balancer."""
 
     LEAVE = "not ours"
-    DELETE = "created by this cluster, and used only by it"
-    RELEASE = "no longer of this cluster: the labels are removed"
-    ASK = "perhaps of this cluster: the operator must decide"
+    DELETE = "created by this cluster and used only by this cluster"
+    RELEASE = "no longer owned by this cluster: the labels are removed"
+    ASK = "perhaps owned by this cluster: the operator must decide"
 
 
 @dataclass(frozen=True)

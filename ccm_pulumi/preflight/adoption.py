@@ -54,7 +54,7 @@ def read_state() -> State:
             break
         except Exception as error:  # what the SDK raises for an answer with an error
             if wait is None:
-                why = f"the state of {name} can't be read: {error}. Nothing was changed; try again"
+                why = f"the state of the stack {name} can't be read: {error}. Nothing was changed; try again"
                 raise InfraError(why) from error
             time.sleep(wait)
     return {of_urn(urn): item.get("outputs") or {} for urn, item in (found.get("outputs") or {}).items()}
@@ -92,7 +92,7 @@ class Adoption:
             what = _KINDS[kind].removesuffix("s").replace("_", "-")
             raise InfraError(
                 f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, but is "
-                f"not adopted: {reason}. Nothing was changed.\nIf a newer copy of the state, such as a "
+                f"not imported: {reason}. Nothing was changed.\nIf a newer copy of the state, such as a "
                 "colleague's, contains it, import that copy: pulumi stack import --file FILE. If you don't "
                 f"need the {what}: hcloud {what} delete {found['name']}. To keep both, choose another "
                 "name: pulumi config set ccm-from-scratch:clusterName NAME"
@@ -118,7 +118,7 @@ class Adoption:
         if not mine & theirs:
             return "the SSH key of this stack at Hetzner is not the key in this state"
         if kind == SERVER and (f"{DYNAMIC}K3sServer", name) in self.state:
-            return "the state has another server of this name, and pulumi up would install k3s again"
+            return "the state has another server of this name, so pulumi up would install k3s again"
         return ""
 
     def _all(self, collection: str) -> dict[str, Mapping[str, Any]]:
@@ -141,7 +141,7 @@ def importing(
         if identity is None:
             return None
         kind = args.type_.rpartition(":")[2]
-        say(f"{kind} {args.name} ({identity}) belongs to this stack, but is not in its state: importing it")
+        say(f"Pulumi imports {kind} {args.name} ({identity}) of this stack, which is not in its state")
         # a server ignores changes of the properties that the API does not return, such as its keys
         options = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(import_=identity))
         return pulumi.ResourceTransformationResult(args.props, options)

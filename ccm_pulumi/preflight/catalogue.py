@@ -110,8 +110,11 @@ def _location_problems(place: tuple[str, str], settings: Settings, catalogue: Ca
             )
         ]
     near = ", ".join(sorted(name for name, at in catalogue.zones.items() if at == settings.network_zone))
-    network = f"the network is in {settings.network_zone} (locations: {near or 'none'})"
-    return [Problem(key, location, f"this location is in the network zone {zone}, but {network}")]
+    allowed = (
+        f"this location is in the network zone {zone}, but the network is in {settings.network_zone} "
+        f"(locations: {near or 'none'})"
+    )
+    return [Problem(key, location, allowed)]
 
 
 def _by_architecture(images: Sequence[Mapping[str, Any]]) -> Mapping[str, frozenset[str]]:

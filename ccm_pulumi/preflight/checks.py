@@ -39,8 +39,8 @@ from .cost import PriceList, Scaled, bill_of, outputs, parse_prices, table
 from .existing_objects import Environment, read_environment
 
 _READ_AND_WRITE = (
-    "this token is read-only. Create a token with Read & Write in Hetzner's Console (project, Security, API "
-    "tokens). Then: pulumi config set --secret hcloud:token"
+    "this token is read-only. In Hetzner's Console, create a token with the permission Read & Write (in the "
+    "project: Security, API tokens). Then: pulumi config set --secret hcloud:token"
 )
 
 
@@ -138,10 +138,10 @@ def _same_name(settings: Settings, environment: Environment) -> list[str]:
 
     It is only a warning: the servers of a renamed stack have its previous name.
     """
-    named = f"{key_of('cluster_name')}: {settings.cluster_name!r} is also the name of the cluster of stack"
     return [
-        f"{named} {other!r} in this project. Names in a project must be unique. If {other!r} isn't the "
-        "previous name of this stack, choose another name: pulumi config set clusterName NAME"
+        f"{key_of('cluster_name')}: {settings.cluster_name!r} is also the name of the cluster of the stack "
+        f"{other!r} in this project. Names in a project must be unique. If {other!r} isn't the previous name "
+        "of this stack, choose another cluster name: pulumi config set clusterName NAME"
         for other in sorted(environment.others)
     ]
 
@@ -212,8 +212,10 @@ def costs(settings: Settings, specs: Sequence[ServerSpec], found: Found) -> tupl
     report = table(settings.cluster_name, wanted_bill, running, found.prices, scaled)
     lines = [report, *_fallbacks_taken(specs)]
     if settings.api_endpoint == PUBLIC_BALANCER and own:
-        open_to_all = "The load balancer of the Kubernetes API is open to the Internet. A firewall can't"
-        lines += [f"{open_to_all} protect it, and {key_of('ssh_allowed_cidrs')} only applies to servers."]
+        lines.append(
+            "The load balancer of the Kubernetes API is open to the Internet. Hetzner's firewalls can't "
+            f"protect load balancers, and {key_of('ssh_allowed_cidrs')} applies only to servers."
+        )
     return outputs(bill_of(servers, asked, api), found.prices, scaled), "\n".join(lines)
 
 

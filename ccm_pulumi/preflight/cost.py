@@ -19,9 +19,9 @@ BALANCER = "load balancer"
 ADDRESS = "primary IP"
 IPV4 = "ipv4"
 API = "API"
-"""The group of the Kubernetes API's load balancer."""
+"""The name of the group with the load balancer of the Kubernetes API."""
 SERVICES = "Services"
-"""The group of load balancers that the cloud-controller-manager creates."""
+"""The name of the group with the load balancers that the cloud-controller-manager creates."""
 _CENTS = Decimal("0.01")
 _OF_HOURS = Decimal("0.0001")
 _TOO_MUCH = Decimal(10) ** 12  # larger values are no prices; sums of smaller ones are exact
@@ -224,8 +224,8 @@ def _note(pool: Scaled, prices: PriceList) -> str:
     what = f"{pool.min_size} to {pool.max_size} x server {pool.placement}"
     sums = " and ".join(f"{lowest[per]} to {highest[per]} {per}" for per in ("net", "gross"))
     return (
-        "Not included in the sums, because the cluster-autoscaler creates them: "
-        f"{pool.name}, {what}: {sums} a month."
+        f"The sums don't include the pool {pool.name}, whose servers the cluster-autoscaler creates: "
+        f"{what} cost {sums} a month."
     )
 
 

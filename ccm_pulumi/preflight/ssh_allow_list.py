@@ -28,7 +28,7 @@ def refuse_to_shut_out(allowed: Collection[str], state: State, ask: Callable[[Ho
         return
     seen = ask(host)
     if seen and not any(ipaddress.ip_address(seen) in ipaddress.ip_network(one) for one in allowed):
-        why = f"{seen}, from which this program reaches the servers, is not in it; add it"
+        why = f"add {seen}, the address from which this program connects to the servers"
         raise ConfigurationError([Problem(key_of("ssh_allowed_cidrs"), ", ".join(allowed), why)])
 
 

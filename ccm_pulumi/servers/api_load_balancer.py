@@ -16,10 +16,10 @@ from ..lib.ownership import DEFAULT_TYPE
 from .network import Network
 
 ROLE = "api"
-"""The label ``role`` of the load balancer."""
+"""The value of the load balancer's label ``role``."""
 READY = ("2??", "401")
-"""The status of ``/readyz`` without credentials if the API server is ready: k3s refuses anonymous requests.
-Before that it answers 503."""
+"""Status codes of ``/readyz`` if the API server is ready. The health check sends no credentials, so k3s
+answers 401. Before the API server is ready, k3s answers 503."""
 
 
 class ApiEndpoint(pulumi.ComponentResource):

@@ -87,7 +87,7 @@ def _pod_range_problems(
     routes = [route for route in network["routes"] if route["destination"] not in (EVERYWHERE, *dead)]
     ranges = {
         **{f"the subnet {subnet['ip_range']}": subnet["ip_range"] for subnet in network["subnets"]},
-        **{f"a route to {one['destination']} by {one['gateway']}": one["destination"] for one in routes},
+        **{f"a route to {one['destination']} through {one['gateway']}": one["destination"] for one in routes},
     }
     found = [what for what, given in ranges.items() if pods.overlaps(IPv4Network(given))]
     if not found:
@@ -102,13 +102,14 @@ def _gateway_problems(
 ) -> list[Problem]:
     """The user's own gateway needs the user's own route."""
     if has_nat:
-        allowed = "the NAT server has the default route; first give the servers public addresses"
+        allowed = (
+            "the default route leads to the NAT server of this stack; first give all servers public addresses"
+        )
     elif not any(route["destination"] == EVERYWHERE for route in routes):
         allowed = (
-            "the network has no route to the gateway. Add a route to its private address: hcloud network "
-            "add-route "
+            "the network has no default route. Add a route to the private address of the gateway: hcloud "
+            f"network add-route {settings.import_network} --destination {EVERYWHERE} --gateway ADDRESS"
         )
-        allowed += f"{settings.import_network} --destination {EVERYWHERE} --gateway ADDRESS"
     else:
         return []
     return [Problem(key_of("gateway"), settings.gateway.address, allowed)]
@@ -121,7 +122,7 @@ def _route_problems(settings: Settings, routes: Sequence[Mapping[str, Any]]) -> 
         Problem(
             key_of("import_network"),
             given,
-            f"the network {given} already has a route {EVERYWHERE} by {route['gateway']}, but the NAT server "
+            f"the network {given} already has a route {EVERYWHERE} to {route['gateway']}, but the NAT server "
             f"needs that route. Remove {key_of('private_nodes')} and publicIpv4, or run: hcloud "
             f"network remove-route {given} --destination {EVERYWHERE} --gateway {route['gateway']}",
         )
@@ -141,7 +142,7 @@ def _subnet_problems(settings: Settings, subnets: Sequence[Mapping[str, Any]]) -
         return [Problem(key_of("subnet_cidr"), wanted, allowed)]
     problems = []
     if found["type"] != _SUBNET_TYPE:
-        allowed = f"that subnet has the type {found['type']}, but must have the type {_SUBNET_TYPE}"
+        allowed = f"the subnet {wanted} has the type {found['type']}, but must have the type {_SUBNET_TYPE}"
         problems.append(Problem(key_of("subnet_cidr"), wanted, allowed))
     if found["network_zone"] != settings.network_zone:
         allowed = f"use {found['network_zone']}, the zone of the subnet {wanted}"

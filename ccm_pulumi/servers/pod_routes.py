@@ -46,7 +46,7 @@ def remove_routes(
         servers = everything(fetcher(cloud, patience=patience), "servers", "")
     except CloudError as error:
         if error.status != 404:
-            report(f"could not look for routes to Pods in the network {network_id}: {error}")
+            report(f"could not list the routes to Pods in the network {network_id}: {error}")
         return
     for route in dead_routes(network, cluster_cidr, servers):
         said = f"--destination {route['destination']} --gateway {route['gateway']}"
@@ -54,8 +54,8 @@ def remove_routes(
             change(cloud, "POST", f"/networks/{network_id}/actions/delete_route", route, patience=patience)
         except CloudError as error:
             report(
-                f"could not remove a route: {error}. To remove it: hcloud network remove-route "
-                f"{network_id} {said}"
+                f"could not remove a route to Pods: {error}. To remove the route: hcloud network "
+                f"remove-route {network_id} {said}"
             )
 
 

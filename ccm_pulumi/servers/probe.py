@@ -28,7 +28,7 @@ from ..lib.ssh import Host, connect
 CONNECT_SECONDS = 6.0
 SCRIPT_SECONDS = 45.0
 FRESH_SECONDS = 30.0
-"""How long resources share a report, in seconds; at most one refresh."""
+"""How long all resources share the report of a server, in seconds. The next refresh needs a new report."""
 
 K3S = "/usr/local/bin/k3s"
 SERVER_UNIT, AGENT_UNIT = "k3s", "k3s-agent"
@@ -50,7 +50,7 @@ FILES = (
     STORE,
 )
 PRESENT = (DATASTORE, NOTE)
-"""For these files, only the existence is reported."""
+"""Files of which the report includes only whether they exist."""
 _KUBELET_PORT = 10250
 _THERE = "there"
 _SECRETS = ("K3S_TOKEN", "K3S_AGENT_TOKEN")
@@ -168,7 +168,7 @@ def differences(script: str, report: Report) -> list[str]:
     written = written_by(script)
     found = file_differences(written.files, report)
     found += [
-        f"{unit} is {report.unit(unit).enabled or 'gone'}, not enabled"
+        f"{unit} must be enabled, but is {report.unit(unit).enabled or 'gone'}"
         for unit in written.enabled
         if report.unit(unit).enabled != "enabled"
     ]
@@ -185,7 +185,7 @@ def differences(script: str, report: Report) -> list[str]:
 def file_differences(wanted: Mapping[str, str], report: Report) -> list[str]:
     """Files that are missing or different on a server, for a person; ``wanted`` has the SHA-256 by path."""
     return [
-        f"{path} {'has another content' if path in report.files else 'is gone'}"
+        f"the file {path} {'was changed' if path in report.files else 'is missing'}"
         for path, content in wanted.items()
         if report.files.get(path) != content
     ]
@@ -319,7 +319,7 @@ async def ask(host: Host, *, timeout: float = CONNECT_SECONDS) -> Report:
         InfraError: It could not be reached, is another one, or printed something else.
     """
     async with connect(host, timeout=timeout) as shell:
-        what = "reading what the program wrote on the server"
+        what = "reading the files and units of this program"
         return parse(await shell.run(probe_script(), what=what, timeout=SCRIPT_SECONDS))
 
 
@@ -427,4 +427,4 @@ def drift_of(outcome: Outcome, compare: Callable[[Report], Sequence[str]]) -> li
     """The differences of a server, or that its host key differs; None: unknown."""
     if isinstance(outcome, Report):
         return list(compare(outcome))
-    return ["the server has another host key"] if outcome.is_other else None
+    return ["the host key of the server has changed"] if outcome.is_other else None

@@ -23,8 +23,8 @@ from .server_state import ServerState, state_inputs
 
 CLOUD_INIT_SECONDS = 300.0
 PRIVATE_BOOT_SECONDS = 600.0
-"""SSH refuses logins before cloud-init has started. On a server without a public address cloud-init first
-waits for a public interface, four to six minutes:
+"""SSH refuses logins before cloud-init has started. On a server without a public address, cloud-init first
+waits four to six minutes for a public interface:
 https://github.com/hetznercloud/terraform-provider-hcloud/issues/1074,
 https://github.com/vitobotta/hetzner-k3s/pull/458"""
 WAIT_FOR_CLOUD_INIT = """
@@ -119,7 +119,7 @@ class ScriptProvider(OneServerProvider):
     what: ClassVar[str]
     """Names the script in errors."""
     seconds: ClassVar[float] = 180.0
-    """Timeout, including the installation of a package."""
+    """Timeout of the script in seconds, including the installation of packages."""
 
     def script(self, props: Mapping[str, Any]) -> str:
         """The script; it is idempotent."""

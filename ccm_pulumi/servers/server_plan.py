@@ -34,7 +34,7 @@ from .snapshot_images import unfit_now
 
 IGNORED = ("image", "location", "sshKeys", "serverType", "publicNets", "networks", "placementGroupId")
 """Properties of a server that Pulumi never changes. In the official plugin, a change of the first three
-replaces the server, and a change of the others needs it to be off (``Resource`` in its
+replaces the server. A change of the other properties requires that the server is off (``Resource`` in
 internal/server/resource.go). ``ServerState`` changes the server type in place."""
 
 _ID = "id:"
@@ -176,7 +176,7 @@ class Asked:
 
 _NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource
 _asked: dict[str, Asked] = {}
-"""By cluster. The process serves a single run."""
+"""The inputs of the program by cluster. The process serves only one run."""
 
 
 class ServerPlanProvider(CloudProvider):

@@ -22,7 +22,7 @@ _DONE = {
     "attach_to_network": ("server_already_attached",),
     "detach_from_network": ("server_not_attached_to_network", "invalid_input", "not_found"),
 }
-"""Codes with which the API refuses an action that is done already."""
+"""Error codes of the API for actions that are already done."""
 
 
 class ServerStateProvider(CloudProvider):
@@ -138,7 +138,8 @@ def settle(
         if patience.now() >= deadline:
             raise CloudError(
                 cloud.endpoint,
-                f"did not start server {server_id}, or did not attach it to network {network}",
+                f"did not start server {server_id} or attach it to network {network} within "
+                f"{patience.seconds:.0f} s",
             )
         if ip and action != "poweron" and (holder := holder_of(cloud, network, ip)):
             raise InfraError(

@@ -75,5 +75,7 @@ def unfit_now(fetch: Fetch, image: str, server_type: str) -> str:
     path = f"/images?name={quote(image, safe='')}&architecture={architecture}&include_deprecated=true"
     with understood(f"GET {path}"):
         return (
-            "" if fetch(path)["images"] else f"there is no image {image} for {server_type} ({architecture})"
+            ""
+            if fetch(path)["images"]
+            else f"there is no image {image} for the server type {server_type} ({architecture})"
         )

@@ -77,7 +77,7 @@ def test_pages_that_do_not_follow_each_other_are_an_error(following):
     ],
 )
 def test_what_is_no_list_of_objects_is_an_error_of_the_cloud(answer):
-    with pytest.raises(CloudError, match=r"answered GET /servers\?per_page=50&page=1 with something"):
+    with pytest.raises(CloudError, match=r"answered GET /servers\?per_page=50&page=1 with a response"):
         everything(lambda _: answer, "servers", "")
 
 

@@ -56,9 +56,9 @@ def test_what_it_needs_of_the_stack_is_named(defaults):
         scaled(defaults, BURST, cloudProviderName="ccm-from-scratch", kubeconfigPath="Pulumi.yaml")
     )
     assert set(said) == {"pools[0].max", "kubeconfigPath"}
-    assert "ccm-from-scratch:pools[0].max: only a cluster that this" in said["kubeconfigPath"]
+    assert "ccm-from-scratch:pools[0].max. Remove" in said["kubeconfigPath"]
     images = problems_of(scaled(defaults, BURST, {"name": "b", "max": 1, "image": "debian-12"}))
-    assert "one image" in images["pools"]
+    assert "only one image" in images["pools"]
 
 
 @given(bounds=st.tuples(st.integers(-1, 101), st.integers(-1, 101)))
@@ -160,7 +160,7 @@ def test_servers_of_a_pool_have_public_addresses_as_it_says(declared_with, publi
 
 def test_pools_with_bounds_are_public_or_not_together(defaults):
     pools = BURST, {"name": "b", "max": 1, "publicIpv4": False}
-    assert "one setting for all" in problems_of(scaled(defaults, *pools))["pools"]
+    assert "only one value" in problems_of(scaled(defaults, *pools))["pools"]
 
 
 # What each control server answers, by its address; who is not named does not.

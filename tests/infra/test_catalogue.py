@@ -102,7 +102,7 @@ def test_no_room_at_the_fallbacks_either(defaults):
     both = '[{"location": "nbg1"}]'
     found = read_settings(configured(defaults, controlServerType="cx23", location="fsn1", fallbacks=both))
     _, told = placed(found, sold_out, {})
-    assert str(told[0]).endswith("there is no capacity for a fallback either: cx23 in nbg1")
+    assert str(told[0]).endswith("the fallbacks have no capacity either: cx23 in nbg1")
 
 
 def test_a_pool_has_fallbacks_of_its_own(defaults):
@@ -338,7 +338,7 @@ def losing():
 
 def test_an_answer_that_was_lost_is_asked_for_again(losing):
     pauses = []
-    with pytest.raises(CloudError, match=r"GET /servers got no answer"):
+    with pytest.raises(CloudError, match=r"did not answer GET /servers"):
         fetcher(Cloud(losing, TOKEN), patience=Patience(seconds=0))("/servers")
     assert fetcher(Cloud(losing, TOKEN), patience=Patience(sleep=pauses.append))("/servers") == {}
     assert len(pauses) == len(_LOST) - 1

@@ -135,8 +135,8 @@ def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
     lines = table("shop", bill, bill, prices, [pool]).splitlines()
     assert lines[:-1] == table("shop", bill, bill, prices).splitlines()
     assert lines[-1] == (
-        "Not included in the sums, because the cluster-autoscaler creates them: burst, 1 to "
-        "5 x server cpx22 in fsn1: "
+        "The sums don't include the pool burst, whose servers the cluster-autoscaler creates: "
+        "1 to 5 x server cpx22 in fsn1 cost "
         "5.99 to 29.95 net and 7.13 to 35.64 gross a month."
     )
     elsewhere = dataclasses.replace(pool, placement=Placement("cpx22", "ash"), min_size=0)

@@ -121,7 +121,7 @@ DRAINED = (
             [["lb"], CloudError("there", "is down")],
             "the cloud API at there is down. The drain continues",
         ),
-        (NODE, [["lb"]] * 9, "lb still send to w-1"),
+        (NODE, [["lb"]] * 9, "still send traffic to the node w-1: lb"),
     ],
 )
 async def test_a_node_gets_no_pods_then_no_traffic_then_is_drained(cluster, node, senders, says):
@@ -212,8 +212,9 @@ async def test_what_is_left_is_told_and_the_node_serves_on(cluster):
     with pytest.raises(DrainError, match="could not be drained within 30 s") as caught:
         await run(NODE, stuck=True, pods=[pod("web-1", labels={"app": "web"})])
     assert told() == [*CORDONED, DRAINED, f"label node w-1 {EXCLUDED}-"]
-    assert caught.value.blockers == (
-        "default/web-1: the PodDisruptionBudget web allows no disruption: 2 healthy, 2 required",
+    (blocker,) = caught.value.blockers
+    assert blocker.startswith(
+        "default/web-1: the PodDisruptionBudget web allows no disruption: 2 Pods are healthy"
     )
     assert "kubectl uncordon w-1" in str(caught.value)
 
@@ -250,7 +251,7 @@ def test_what_goes_with_the_server_blocks_nothing():
     ("item", "selector", "says"),
     [
         (pod("x", labels={"app": "web"}), WEB, "the PodDisruptionBudget web allows no disruption"),
-        (pod("x", labels={"app": "web"}, ending=True), WEB, "the Pod has not ended yet"),
+        (pod("x", labels={"app": "web"}, ending=True), WEB, "the Pod has not terminated yet"),
         (pod("x", labels={"app": "db"}), WEB, "the Pod was not evicted in time"),
         (pod("x", labels={"app": "web"}, namespace="other"), WEB, "the Pod was not evicted in time"),
         (pod("x"), {}, "the PodDisruptionBudget web"),

@@ -76,5 +76,5 @@ async def test_the_kubelet_may_remove_former_images_but_not_the_one_that_nobody_
 
 async def test_a_processor_that_no_image_is_built_for_is_named(host, machine):
     machine("riscv64")
-    with pytest.raises(InfraError, match=r"riscv64; the CCM's image is built for x86_64, aarch64"):
+    with pytest.raises(InfraError, match=r"riscv64, but the CCM's image is built only for x86_64, aarch64"):
         await import_image(host, read_source())

@@ -278,7 +278,7 @@ def test_another_installer_is_not_run(machine, role):
     done = machine.run(script)
     assert done.returncode == 1
     assert "https://example.com/install.sh has the SHA-256 " in done.stderr
-    assert f"k3sInstallUrl asks for {'0' * 64}" in done.stderr
+    assert f"k3sInstallUrl requires {'0' * 64}" in done.stderr
     assert "installer" not in machine.log.read_text()
 
 

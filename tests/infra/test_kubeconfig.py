@@ -175,7 +175,7 @@ async def test_a_refresh_ends_before_a_cluster_that_is_there_is_forgotten(host, 
         await read(old)
     file.unlink()
     assert (await read(old)).outs["kubeconfig"] == old
-    assert "no new one could be read" in capsys.readouterr().out
+    assert "could not read a new kubeconfig" in capsys.readouterr().out
 
 
 async def test_a_server_that_does_not_answer_is_a_change_until_it_does(host, file, api):

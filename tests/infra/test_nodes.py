@@ -36,7 +36,7 @@ def node(
         ({"metadata": {"name": "n"}}, "has not initialized"),
         (node(taints=[TAINT]), "has not initialized"),
         (node(provider_id=""), "has not initialized"),
-        (node(ready="False", message="disk full"), "^it is not ready: disk full$"),
+        (node(ready="False", message="disk full"), "^the Node is not ready: disk full$"),
         (node(ready="Unknown"), "says nothing"),
     ],
 )
@@ -46,7 +46,7 @@ def test_what_a_node_lacks(found, lacks):
 
 def test_what_a_kubelet_says_moves_no_cursor():
     lacks = view(node(ready="False", message="\x1b[2Jall is well")).lacks
-    assert str(InfraError(lacks)) == "it is not ready: \\x1b[2Jall is well"
+    assert str(InfraError(lacks)) == "the Node is not ready: \\x1b[2Jall is well"
 
 
 @given(

@@ -88,8 +88,8 @@ def test_a_pools_rules_are_read(defaults):
         ("any", "give a list of rules, such as"),
         (["tcp"], "[0]: 'tcp': give a rule, such as"),
         ([HTTPS, {**HTTPS, "protocol": "icmp"}], "[1]: protocol 'icmp': choose one of tcp, udp"),
-        ([{**HTTPS, "ports": "1"}], "[0]: there is no key ports; a rule has protocol, port, sources"),
-        ([{**HTTPS, "port": 0}], "port 0: give one from 1 to 65535"),
+        ([{**HTTPS, "ports": "1"}], "[0]: there is no key ports; the keys are protocol, port, sources"),
+        ([{**HTTPS, "port": 0}], "port 0: give a port from 1 to 65535"),
         ([{**HTTPS, "port": True}], "port True"),
         ([{**HTTPS, "port": "9-8"}], "port '9-8'"),
         ([{**HTTPS, "port": "1-65536"}], "port '1-65536'"),
@@ -99,7 +99,7 @@ def test_a_pools_rules_are_read(defaults):
         ([HTTPS] * (MAX_RULES + 1), "at most 50 rules"),
         (
             [{**HTTPS, "sources": [f"10.0.0.{at}" for at in range(MAX_SOURCES)]}] * 5 + [HTTPS],
-            "at most 500 ranges together",
+            "at most 500 ranges in total",
         ),
     ],
 )
@@ -149,8 +149,8 @@ def test_all_that_is_wrong_is_named_at_once(defaults):
         "workerCuont",
     }
     assert "did you mean serverType?" in found["[0].serverTyp"]
-    assert "a b: 'c' isn't a label" in found["[0].labels"]
-    assert "x: 1.5 isn't a label" in found["[0].labels"]
+    assert "a b: 'c' isn't a valid label" in found["[0].labels"]
+    assert "x: 1.5 isn't a valid label" in found["[0].labels"]
     assert "'x' is not a taint: give key=value:Effect" in found["[0].taints"]
     assert found["[1].name"].endswith("ccm-from-scratch:pools[0] has that name")
     assert found["[2].count"].startswith("ccm-from-scratch:pools[2].count: is not set")

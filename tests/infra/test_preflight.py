@@ -113,7 +113,7 @@ def test_a_cluster_of_this_name_that_is_another_stacks_is_told_and_is_not_this_o
     server(make, network, "worker-1", labels={"stack": "staging"})
     checked = check()
     (warning,) = checked.warnings
-    assert "clusterName: 'ccm-from-scratch' is also the name of the cluster of stack 'staging'" in warning
+    assert "clusterName: 'ccm-from-scratch' is also the name of the cluster of the stack 'staging'" in warning
     assert "pulumi config set clusterName NAME" in warning
     assert checked.existing == {"control"}
     assert check(clusterName="mine").warnings == ()
@@ -332,7 +332,7 @@ def test_a_range_of_pods_in_which_somebody_has_something_is_refused(check, make,
     make(f"/networks/{network}/actions/add_route", destination="10.244.0.0/24", gateway="10.0.0.2")
     make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
     said = problems(check, **imported)["clusterCidr"]
-    assert "overlaps a route to 10.244.0.0/24 by 10.0.0.2" in said
+    assert "overlaps a route to 10.244.0.0/24 through 10.0.0.2" in said
     assert "0.0.0.0/0" not in said
     assert check(**imported, clusterCidr="10.128.0.0/16")
     subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.244.128.0/20"}
@@ -349,7 +349,7 @@ def test_routes_of_lost_servers_are_in_nobodys_way(check, make, network):
     # the cloud-controller-manager removes none that is more than its range
     make(f"/networks/{network}/actions/add_route", destination="10.128.0.0/10", gateway="10.0.0.2")
     said = problems(check, importNetwork=str(network), clusterCidr="10.128.0.0/16")["clusterCidr"]
-    assert "a route to 10.128.0.0/10 by 10.0.0.2" in said
+    assert "a route to 10.128.0.0/10 through 10.0.0.2" in said
 
 
 def test_which_servers_have_been_in_a_private_network(check, make, network):
@@ -409,7 +409,7 @@ def test_a_gateway_of_ones_own_needs_a_route_to_it(check, make, network, tmp_pat
     make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
     assert "NAT" not in check(**wanted).cost["monthlyByPool"]
     server(make, network, "nat")
-    assert "has the default route" in problems(check, **wanted)["gateway"]
+    assert "to the NAT server" in problems(check, **wanted)["gateway"]
 
 
 def test_a_change_that_has_no_room_for_old_and_new_servers_is_refused(check, make, network):
@@ -419,7 +419,7 @@ def test_a_change_that_has_no_room_for_old_and_new_servers_is_refused(check, mak
     assert check(**pools)
     said = problems(check, **pools, subnetCidr="10.0.0.0/29")
     assert "the 3 removed servers" in said["pools"]
-    assert "10.0.0.0/29 has addresses for 5" in said["pools"]
+    assert "10.0.0.0/29 has addresses for only 5" in said["pools"]
 
 
 def test_a_token_that_only_reads_is_named_before_anything_begins(cloud, defaults):

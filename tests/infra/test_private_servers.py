@@ -47,13 +47,13 @@ def problems(defaults, **changes):
 def test_private_control_servers_need_an_address_of_the_api(defaults, endpoint):
     said = problems(defaults, privateNodes="true", apiEndpoint=endpoint)
     assert list(said) == ["apiEndpoint"]
-    assert said["apiEndpoint"].endswith("needs load-balancer")
+    assert said["apiEndpoint"].startswith("use load-balancer, ")
 
 
 def test_what_else_they_cannot_have_is_named(defaults):
     said = problems(defaults, privateNodes="true", kubeconfigPath="Pulumi.yaml")
     assert list(said) == ["kubeconfigPath"]
-    assert "ccm-from-scratch:privateNodes: only a cluster that this program" in said["kubeconfigPath"]
+    assert "ccm-from-scratch:privateNodes. Remove" in said["kubeconfigPath"]
     rules = [{"protocol": "tcp", "port": 443, "sources": "any"}]
     pools = [{"name": "a", "count": 1, "firewall": rules}]
     said = problems(defaults, **PRIVATE, pools=json.dumps(pools))

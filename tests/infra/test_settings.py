@@ -73,7 +73,7 @@ def test_a_missing_value_is_a_problem(defaults):
         ("subnetCidr", "10.0.0.0/30", "too small for 3 servers"),
         ("clusterCidr", "172.16.0.0/16", "must be inside"),
         ("clusterCidr", "10.0.0.0/16", "overlaps ccm-from-scratch:subnetCidr 10.0.0.0/24"),
-        ("clusterCidr", "10.244.0.0/23", "needs a /24 for each of 3 servers"),
+        ("clusterCidr", "10.244.0.0/23", "each of 3 servers needs a /24"),
         ("clusterCidr", "10.244.0.0/16,fd00:10::/56", "one IPv4 range"),
         ("serviceCidr", "fd00:20::/112", "Hetzner's networks don't route"),
         ("serviceCidr", "10.244.128.0/20", "overlaps ccm-from-scratch:clusterCidr"),
@@ -434,13 +434,13 @@ def test_a_pool_that_is_renamed_has_room_twice(defaults):
     (said,) = renamed(50)
     assert said.startswith("ccm-from-scratch:pools: '101 servers at a time' is not possible: ")
     assert "the 50 removed servers" in said
-    assert "a Hetzner network takes 100. Change some servers at a time" in said
+    assert "at most 100 servers. Change fewer servers at a time" in said
     assert renamed(3, subnetCidr="10.0.0.0/28") == []
     (said,) = renamed(7, subnetCidr="10.0.0.0/28")
-    assert "ccm-from-scratch:subnetCidr 10.0.0.0/28 has addresses for 13" in said
+    assert "ccm-from-scratch:subnetCidr 10.0.0.0/28 has addresses for only 13" in said
     assert renamed(7, clusterCidr="10.244.0.0/20") == []
     (said,) = renamed(8, clusterCidr="10.244.0.0/20")
-    assert "ccm-from-scratch:clusterCidr 10.244.0.0/20 has ranges for 16" in said
+    assert "ccm-from-scratch:clusterCidr 10.244.0.0/20 has ranges for only 16" in said
 
 
 def test_what_only_grows_or_shrinks_or_has_grown_needs_no_room_twice(defaults):
