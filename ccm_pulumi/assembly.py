@@ -45,22 +45,15 @@ class Place:
 
 @dataclass(frozen=True)
 class RunningCluster:
-    """k3s on servers, with a network for Pods.
-
-    Attributes:
-        agent_token: Secret; lets an agent join.
-        kubeconfig: Secret; reaches it from where the program runs.
-        in_cluster: Options of every object in it: it goes with the cluster, which may not answer any more.
-        pod_network: What nodes are waited for after.
-    """
+    """k3s on servers, with a network for Pods."""
 
     servers: Servers
     cluster: Cluster
-    agent_token: pulumi.Output[str]
-    kubeconfig: pulumi.Output[str]
+    agent_token: pulumi.Output[str]  # secret; lets an agent join
+    kubeconfig: pulumi.Output[str]  # secret; for access from where the program runs
     provider: kubernetes.Provider
-    in_cluster: pulumi.ResourceOptions
-    pod_network: Sequence[pulumi.Resource]
+    in_cluster: pulumi.ResourceOptions  # options of all objects in the cluster, which are deleted with it
+    pod_network: Sequence[pulumi.Resource]  # the program waits for nodes after these
 
 
 def running_cluster(place: Place, settings: Settings, servers: Servers) -> RunningCluster:

@@ -46,11 +46,7 @@ class ControllerManagerArgs:
 
 
 class ControllerManager(pulumi.ComponentResource):
-    """The objects of manifests/, fitted to this cluster, and the Secret with the cloud's token.
-
-    Attributes:
-        deployments: Available once nodes can be initialized; empty when the program runs elsewhere.
-    """
+    """The objects of manifests/, fitted to this cluster, and the Secret with the cloud's token."""
 
     def __init__(
         self,
@@ -72,6 +68,7 @@ class ControllerManager(pulumi.ComponentResource):
             depends_on=[secret, *permissions, *arguments.imported],
             custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
         )
+        # available once nodes can be initialized; empty when the program runs elsewhere
         self.deployments = [
             self._object({**deployment, "spec": rolled_with(account, deployment["spec"])}, after)
             for item in manifests

@@ -21,16 +21,7 @@ from .pod_network import PodNetwork
 
 
 class Cluster(pulumi.ComponentResource):
-    """k3s on control servers and workers.
-
-    Attributes:
-        servers: The installed k3s servers; the Kubernetes API answers once the first is there.
-        pod_networks: The native network on each server; none with another one.
-        identity: With this resource all goes that Pulumi has in the cluster: it is replaced when the cluster
-            is another one.
-        generation: Known once the API is ready; another one when the cluster is another one.
-        gone_with: With this resource all goes that is on other servers of the cluster.
-    """
+    """k3s on control servers and workers."""
 
     def __init__(
         self,
@@ -48,7 +39,7 @@ class Cluster(pulumi.ComponentResource):
         stays = settings.outlives_servers or servers.others_remain
         release = release_inputs(settings)
         tokens = {"token": token.value, "agent_token": agent_token.value}
-        self.servers: list[K3sServer] = []
+        self.servers: list[K3sServer] = []  # the Kubernetes API answers once the first of them is there
         for server in servers.controls:
             self.servers.append(self._server(server, {**release, **self._shared(), **tokens}))
         installed = {
@@ -59,9 +50,13 @@ class Cluster(pulumi.ComponentResource):
         # A server that is replaced takes nothing with it where the cluster may stay. Where it does not, it is
         # not the server's own resource: an engine deletes what goes with a resource that is replaced, and
         # spares what goes with one deleted for that.
+        # resources on the other servers of the cluster are deleted with this one
         self.gone_with: pulumi.Resource = token if stays else self.servers[0]
+        # Pulumi's objects in the cluster are deleted with it; it is replaced when the cluster is another one
         self.identity = self._identity(name)
+        # known once the API is ready; another one when the cluster is another one
         self.generation = self.identity.generation
+        # the native network on each server; none with another network
         self.pod_networks: list[pulumi.Resource] = []
         for server, installed in zip(servers.controls, self.servers, strict=True):
             servers.rollout.done_when(server.role, installed)

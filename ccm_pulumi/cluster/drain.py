@@ -40,17 +40,11 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Traffic:
-    """How to check whether load balancers send to a server.
+    """How to check whether load balancers send to a server."""
 
-    Attributes:
-        senders: Returns the names of those that do now; may block.
-        polls: Number of checks.
-        pause: Seconds between two checks.
-    """
-
-    senders: Callable[[], Sequence[str]]
-    polls: int = TRAFFIC_POLLS
-    pause: float = TRAFFIC_PAUSE
+    senders: Callable[[], Sequence[str]]  # names of the load balancers that send to the server now; may block
+    polls: int = TRAFFIC_POLLS  # number of checks
+    pause: float = TRAFFIC_PAUSE  # seconds between two checks
 
 
 async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report: Report) -> None:

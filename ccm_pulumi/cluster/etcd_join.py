@@ -30,36 +30,24 @@ SILENT = "silent"
 
 @dataclass(frozen=True)
 class PeerAnswer:
-    """The state that a control server reports.
-
-    Attributes:
-        has: The state of the cluster on it: ``ready``; ``down`` if its API does not answer; ``other`` if it
-            has a datastore that may not be this cluster's; ``none``; or ``silent`` if the server does not
-            answer.
-        encrypted: Whether its cluster's Secrets are encrypted.
-        version: Of k3s on it, if it is installed.
-    """
+    """The state that a control server reports."""
 
     peer: Peer
+    # ``ready``; ``down``: its API does not answer; ``other``: its datastore may be another cluster's;
+    # ``none``; or ``silent``: the server does not answer
     has: str
-    encrypted: bool = False
+    encrypted: bool = False  # whether the Secrets of its cluster are
     reason: str = ""
-    version: str = ""
+    version: str = ""  # of k3s, if it is installed
 
 
 @dataclass(frozen=True)
 class Start:
-    """How a control server starts.
+    """How a control server starts."""
 
-    Attributes:
-        join: Private address of the server that it joins; empty: it starts a cluster.
-        encrypted: Whether the cluster's Secrets are encrypted.
-        version: Of k3s on the server that it joins.
-    """
-
-    join: str = ""
-    encrypted: bool = True
-    version: str = ""
+    join: str = ""  # private address of the server that it joins; empty: it starts a cluster
+    encrypted: bool = True  # whether the Secrets of the cluster are
+    version: str = ""  # of k3s on the server that it joins
 
 
 def question(identity: str) -> str:

@@ -38,30 +38,21 @@ systemctl daemon-reload"""
 
 @dataclass(frozen=True)
 class LeavingServer:
-    """The control server to remove.
-
-    Attributes:
-        drain_seconds: Timeout of the drain; 0: no drain.
-    """
+    """The control server to remove."""
 
     server_id: str
     node: str
     host: Host
-    drain_seconds: int
+    drain_seconds: int  # timeout of the drain; 0: no drain
 
 
 @dataclass(frozen=True)
 class PeerView:
-    """The members of the cluster as another control server reports them.
-
-    Attributes:
-        members: Addresses of the cluster's control servers, by node name; empty if it has no cluster.
-        reason: Why it did not answer; empty if it did.
-    """
+    """The members of the cluster as another control server reports them."""
 
     peer: Peer
-    members: Mapping[str, str]
-    reason: str = ""
+    members: Mapping[str, str]  # addresses of the control servers by node name; empty: it has no cluster
+    reason: str = ""  # why it did not answer; empty: it did
 
 
 async def leave(cloud: Cloud, leaver: LeavingServer, peers: Sequence[Peer], report: Report) -> None:

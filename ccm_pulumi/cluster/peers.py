@@ -19,21 +19,14 @@ _OFF = ("off", "stopping", "deleting")
 
 @dataclass(frozen=True)
 class Peer:
-    """Another control server.
-
-    Attributes:
-        name: Also of its Node.
-        public: IPv4 address; empty if it has none.
-        private: Address in the cluster's network; empty if it has none.
-        runs: Whether its status is not ``off``, ``stopping`` or ``deleting``.
-        jump: The SSH jump host, if it has no public address. A jump host without a key has the stack's key.
-    """
+    """Another control server."""
 
     server_id: str
-    name: str
-    public: str
-    private: str
-    runs: bool
+    name: str  # also of its Node
+    public: str  # IPv4; empty: it has none
+    private: str  # in the cluster's network; empty: it has none
+    runs: bool  # whether its status is not ``off``, ``stopping`` or ``deleting``
+    # for a peer without a public address; without a key of its own, it has the stack's
     jump: Host | None = None
 
     @property

@@ -44,28 +44,16 @@ _CONTROL = "node-role.kubernetes.io/control-plane"
 
 @dataclass(frozen=True)
 class NodeView:
-    """What matters of a Node.
-
-    Attributes:
-        ready: Whether it takes Pods.
-        reason: Why not.
-        server_id: In its provider ID; empty without one.
-        initialized: Whether the cloud-controller-manager has looked at it.
-        pod_cidr: The range of its Pods.
-        is_silent: Whether its kubelet says nothing (any more).
-        has_route: Whether its Pods can be reached through the cloud's network, as its condition says.
-        is_control: Whether it is a control server's.
-        upgrading: Whether it was cordoned for an upgrade.
-    """
+    """What matters of a Node."""
 
     name: str
     ready: bool
-    reason: str
-    server_id: str
-    initialized: bool
+    reason: str  # why it isn't ready
+    server_id: str  # in its provider ID; empty without one
+    initialized: bool  # by the cloud-controller-manager
     pod_cidr: str
-    is_silent: bool
-    has_route: bool
+    is_silent: bool  # whether its kubelet reports no status (any more)
+    has_route: bool  # whether its condition says that its Pods can be reached through the cloud's network
     is_control: bool
     version: str
     upgrading: bool

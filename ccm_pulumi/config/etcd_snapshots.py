@@ -74,14 +74,10 @@ _WHOLE = (
 
 @dataclass(frozen=True)
 class Backups:
-    """Snapshots, and where k3s stores them.
+    """Snapshots, and where k3s stores them."""
 
-    Attributes:
-        flags: Of ``k3s server``, by name.
-        s3: Flags of the bucket by name, including secrets; empty: no bucket.
-    """
-
-    flags: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = field(default_factory=dict)  # of ``k3s server``, by name
+    # flags of the bucket, with secrets; empty: no bucket
     s3: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __bool__(self) -> bool:

@@ -24,16 +24,10 @@ _SAID = f"give an address, a range, a list of at most {MAX_SOURCES} addresses an
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule for incoming traffic.
+    """A rule for incoming traffic."""
 
-    Attributes:
-        protocol: ``tcp`` or ``udp``.
-        port: One port, or a range such as ``8000-8100``.
-        sources: Allowed address ranges.
-    """
-
-    protocol: str
-    port: str
+    protocol: str  # ``tcp`` or ``udp``
+    port: str  # one port, or a range such as ``8000-8100``
     sources: tuple[str, ...]
 
 

@@ -26,15 +26,11 @@ _NEEDED = {"ssh", "hostKey", "keyFile"}
 
 @dataclass(frozen=True)
 class OwnGateway:
-    """The gateway; without an address there is none.
-
-    Attributes:
-        key_file: Path of its private key, relative to the program's folder.
-    """
+    """The gateway; without an address there is none."""
 
     address: str = ""
     host_key: str = ""
-    key_file: str = ""
+    key_file: str = ""  # path of its private key, relative to the program's folder
     user: str = "root"
 
     def __bool__(self) -> bool:

@@ -30,17 +30,12 @@ STORE = f"{FOLDER}/config.yaml.d/etcd-s3.yaml"
 
 @dataclass(frozen=True)
 class Release:
-    """Which k3s: from where the installer comes, and which version it shall install.
+    """Which k3s: from where the installer comes, and which version it shall install."""
 
-    Attributes:
-        install_url: Of the installer; may end with ``#sha256=`` and its hash, without which any is run. It
-            checks the k3s that it fetches against the checksums of that release by itself.
-        channel: Of releases, followed where there is no version.
-        version: An exact one.
-    """
-
+    # may end with ``#sha256=`` and the installer's hash, without which any is run; the installer itself
+    # checks k3s against the checksums of its release
     install_url: str
-    channel: str
+    channel: str  # followed if there is no exact version
     version: str
 
     def environment(self) -> dict[str, str]:
@@ -52,12 +47,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What is proved when a machine joins: servers know both, agents theirs alone.
+    """What is proved when a machine joins: servers know both, agents theirs alone."""
 
-    Attributes:
-        server: Lets a server join, which makes its holder an administrator.
-        agent: Lets an agent join.
-    """
-
-    server: str = field(repr=False)
+    server: str = field(repr=False)  # its holder is an administrator
     agent: str = field(repr=False)

@@ -50,28 +50,17 @@ class Fallback:
 
 @dataclass(frozen=True)
 class Present:
-    """A server that exists.
-
-    Attributes:
-        has_ipv4: Whether it has a public IPv4 address.
-        networks: IDs of its private networks.
-        is_public: Whether it has a public IPv4 or IPv6 address.
-        image: From which it was created; empty: that image no longer exists.
-        image_id: The image's ID, which the settings may have instead.
-        group: Name of its placement group; empty: it is in none.
-        disk: Size in GB, which may be less than that of its type.
-        is_arm: Whether its processor architecture is Arm.
-    """
+    """A server that exists."""
 
     placement: Placement
     labels: Mapping[str, str] = field(default_factory=dict)
-    has_ipv4: bool = True
-    networks: frozenset[int] = frozenset()
-    is_public: bool = True
-    image: str = ""
-    image_id: str = ""
-    group: str = ""
-    disk: int = 0
+    has_ipv4: bool = True  # whether it has a public IPv4 address
+    networks: frozenset[int] = frozenset()  # IDs
+    is_public: bool = True  # whether it has a public IPv4 or IPv6 address
+    image: str = ""  # from which it was created; empty: that image no longer exists
+    image_id: str = ""  # which the settings may have instead of the name
+    group: str = ""  # name of its placement group; empty: it is in none
+    disk: int = 0  # GB; may be less than that of its type
     is_arm: bool = False
 
     def stays(self, wanted: Placement) -> bool:

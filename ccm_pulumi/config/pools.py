@@ -44,39 +44,23 @@ _EXAMPLE = '[{"name": "db", "count": 2, "serverType": "cpx32"}]'
 
 @dataclass(frozen=True)
 class Pool:
-    """A group of equal workers.
+    """A group of equal workers."""
 
-    Attributes:
-        name: Is in the names of its servers: ``<cluster>-<pool>-<number>``.
-        server_type: Of each; empty in the settings: ``workerServerType``.
-        location: Of each; empty in the settings: that of the stack.
-        image: Of each; empty in the settings: that of the stack.
-        taints: Of its Nodes, as kubectl writes them: ``key=value:Effect`` or ``key:Effect``.
-        placement_group: Whether its servers are kept on different hosts.
-        firewall: Rules of its servers, in addition to those of all servers.
-        fallbacks: Placements for new servers without capacity; None in the settings: those of the stack.
-        max_unavailable: Number of its servers that may be unavailable during a rollout; None in the settings:
-            that of the stack.
-        min: Minimum number of servers of a pool that the cluster-autoscaler scales.
-        max: Maximum; None: the pool has ``count`` servers, which this program creates.
-        public_ipv4: Whether its servers have public addresses, IPv4 and IPv6; None in the settings: the
-            opposite of ``privateNodes``.
-    """
-
-    name: str = ""
+    name: str = ""  # part of its servers' names: ``<cluster>-<pool>-<number>``
     count: int = 0
-    server_type: str = ""
-    location: str = ""
-    image: str = ""
+    server_type: str = ""  # empty in the settings: ``workerServerType``
+    location: str = ""  # empty in the settings: that of the stack
+    image: str = ""  # empty in the settings: that of the stack
     labels: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[str, ...] = ()
-    placement_group: bool = True
+    taints: tuple[str, ...] = ()  # ``key=value:Effect`` or ``key:Effect``
+    placement_group: bool = True  # whether its servers are kept on different hosts
+    # for new servers without capacity; None in the settings: those of the stack
     fallbacks: tuple[Fallback, ...] | None = None
-    max_unavailable: int | None = None
-    min: int = 0
-    max: int | None = None
-    firewall: tuple[Rule, ...] = ()
-    public_ipv4: bool | None = None
+    max_unavailable: int | None = None  # in a rollout; None in the settings: that of the stack
+    min: int = 0  # number of servers that the cluster-autoscaler keeps
+    max: int | None = None  # None: the pool has ``count`` servers, which this program creates
+    firewall: tuple[Rule, ...] = ()  # in addition to the rules of all servers
+    public_ipv4: bool | None = None  # also for IPv6; None in the settings: the opposite of ``privateNodes``
 
     def completed(
         self, server_type: str, location: str, image: str, max_unavailable: int, *, public_ipv4: bool

@@ -20,19 +20,12 @@ _OF_THIS_MACHINE = "localtime"
 
 @dataclass(frozen=True)
 class RebootWindow:
-    """When servers may reboot.
+    """When servers may reboot."""
 
-    Attributes:
-        days: Some of ``DAYS``, in their order.
-        start: Time of the day, as in "02:00".
-        end: Likewise; later on the same day.
-        time_zone: Of both, by its name in the IANA time zone database.
-    """
-
-    days: tuple[str, ...]
-    start: str
-    end: str
-    time_zone: str
+    days: tuple[str, ...]  # some of ``DAYS``, in their order
+    start: str  # time of the day, as in "02:00"
+    end: str  # likewise; later on the same day
+    time_zone: str  # of both, as in the IANA time zone database
 
     def is_open(self, now: dt.datetime) -> bool:
         """Whether servers may reboot at a time, which has a zone."""

@@ -34,37 +34,23 @@ class Keys:
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """A server that the settings ask for.
+    """A server that the settings ask for."""
 
-    Attributes:
-        role: Its name without the cluster's. It names the server's resources, too.
-        wanted: The type and the location that the settings name.
-        keys: The settings that say these, and the image.
-        alternatives: Where else it may be created, in order.
-        fallback: The alternative that it gets; None: the wanted placement.
-        pool: The pool of a worker; else ``Kind``'s value.
-        is_public: Whether it has public addresses, of IPv4 and of IPv6.
-        group: The end of the name of its placement group; None: it is in none.
-        group_is_set: Whether a setting says that: then another group needs another server.
-        node_taints: Taints of its Node, as kubectl writes them.
-        max_unavailable: The servers of its pool that may be unavailable during a rollout.
-    """
-
-    role: str
+    role: str  # its name without the cluster's; names its resources, too
     kind: Kind
-    wanted: Placement
-    keys: Keys = Keys()
-    alternatives: tuple[Placement, ...] = ()
-    fallback: Placement | None = None
-    pool: str = ""
+    wanted: Placement  # as in the settings
+    keys: Keys = Keys()  # the settings for ``wanted`` and the image
+    alternatives: tuple[Placement, ...] = ()  # where else it may be created, in order
+    fallback: Placement | None = None  # the alternative that it gets; None: the wanted placement
+    pool: str = ""  # of a worker; else ``Kind``'s value
     image: str = ""
-    is_public: bool = True
+    is_public: bool = True  # whether it has public addresses, IPv4 and IPv6
     cluster: str = ""
-    group: str | None = None
-    group_is_set: bool = False
+    group: str | None = None  # end of the name of its placement group; None: it is in none
+    group_is_set: bool = False  # whether a setting says the group: then another group needs another server
     node_labels: Mapping[str, str] = field(default_factory=dict)
-    node_taints: Sequence[str] = ()
-    max_unavailable: int = 1
+    node_taints: Sequence[str] = ()  # as kubectl writes them
+    max_unavailable: int = 1  # of its pool, in a rollout
 
     @property
     def placement(self) -> Placement:

@@ -30,21 +30,15 @@ def key_of(field: str) -> str:
 
 @dataclass(frozen=True)
 class Type:
-    """How a setting is read.
+    """How a setting is read."""
 
-    Attributes:
-        read: Takes a raw value (None if unset) and the setting's key. Returns the value, or the neutral one,
-            and all problems.
-        neutral: The value of an unset or invalid setting.
-        created_only: Whether only a cluster that this program creates can have another value.
-        program_only: Whether components.py does not have the setting. It is about an existing cluster or a
-            chart that only the program installs, or it needs the preflight checks in the cloud. Without
-            these, several control servers would change at the same time.
-    """
-
+    # takes a raw value (None: unset) and the key; returns the value, or the neutral one, and all problems
     read: Callable[[Any, str], tuple[Any, list[Problem]]]
-    neutral: Any
-    created_only: bool = False
+    neutral: Any  # for an unset or invalid setting
+    created_only: bool = False  # whether only a cluster that this program creates can have another value
+    # whether components.py lacks the setting: it is about an existing cluster or a chart that only the
+    # program installs, or it needs the preflight checks, without which several control servers would change
+    # at the same time
     program_only: bool = False
 
 

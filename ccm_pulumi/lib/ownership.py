@@ -35,20 +35,13 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a load balancer.
-
-    Attributes:
-        reason: For a person, as the end of "..., because".
-        labels: All labels that a released one keeps.
-        services: UIDs of our Services that use one of ours.
-        keep: Arguments of ``hcloud load-balancer`` after which the next destroy leaves it.
-    """
+    """The decision on a load balancer."""
 
     fate: Fate
-    reason: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    services: frozenset[str] = frozenset()
-    keep: str = ""
+    reason: str = ""  # for a person, as the end of "..., because"
+    labels: Mapping[str, str] = field(default_factory=dict)  # all labels that a released one keeps
+    services: frozenset[str] = frozenset()  # UIDs of our Services that use one of ours
+    keep: str = ""  # arguments of ``hcloud load-balancer`` after which the next destroy leaves it
 
 
 NOT_OURS = Verdict(Fate.LEAVE)
@@ -56,18 +49,12 @@ NOT_OURS = Verdict(Fate.LEAVE)
 
 @dataclass(frozen=True)
 class Ownership:
-    """What the program knows about the cluster.
+    """What the program knows about the cluster."""
 
-    Attributes:
-        cluster: Its name, which its cloud-controller-manager has as CCM_CLUSTER_ID.
-        service_uids: Of its Services with load balancers; empty if the cluster did not answer.
-        network_stays: Whether the network is imported, so that load balancers of others may be in it.
-    """
-
-    cluster: str
+    cluster: str  # its name, CCM_CLUSTER_ID of its cloud-controller-manager
     network_id: int
-    service_uids: frozenset[str]
-    network_stays: bool = False
+    service_uids: frozenset[str]  # of its Services with load balancers; empty: the cluster did not answer
+    network_stays: bool = False  # whether it is imported, so that load balancers of others may be in it
 
     def verdict(self, balancer: Mapping[str, Any]) -> Verdict:
         """Decides on one load balancer, as the API returns it.

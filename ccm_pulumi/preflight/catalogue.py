@@ -16,22 +16,14 @@ from ..servers.snapshot_images import Snapshot, read_snapshots, unfit
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What can be had.
+    """What can be had."""
 
-    Attributes:
-        zones: Network zone of each location.
-        server_types: Per server type the locations where it is sold, and whether it can be had there now.
-        images: Names of the system images, by architecture: ``x86`` and ``arm``.
-        arm: Names of the server types with ARM processors.
-        disks: Size of each server type's disk, in GB.
-        snapshots: Images that the settings name by their IDs.
-    """
-
-    zones: Mapping[str, str]
-    server_types: Mapping[str, Mapping[str, bool]]
-    images: Mapping[str, frozenset[str]]
-    arm: frozenset[str] = frozenset()
-    disks: Mapping[str, int] = field(default_factory=dict)
+    zones: Mapping[str, str]  # network zone of each location
+    server_types: Mapping[str, Mapping[str, bool]]  # by type and location: whether it can be had there now
+    images: Mapping[str, frozenset[str]]  # names by architecture, ``x86`` and ``arm``
+    arm: frozenset[str] = frozenset()  # names of the server types with ARM processors
+    disks: Mapping[str, int] = field(default_factory=dict)  # GB by server type
+    # images that the settings name by their IDs
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
 
 

@@ -46,39 +46,28 @@ _READ_AND_WRITE = (
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of the checks.
-
-    Attributes:
-        existing: Roles of servers that exist before the run.
-        attached: Those of them that are in a private network.
-        cost: For the stack's outputs: of the settings alone, so it changes only with them.
-        report: For the user: the cost, also of the cluster's own load balancers, and the difference to now.
-        warnings: For the user: likely failures.
-    """
+    """The result of the checks."""
 
     settings: Settings
     cloud: Cloud
     servers: Sequence[ServerSpec] = ()
-    existing: frozenset[str] = frozenset()
-    attached: frozenset[str] = frozenset()
+    existing: frozenset[str] = frozenset()  # roles of servers that exist before the run
+    attached: frozenset[str] = frozenset()  # those of them that are in a private network
+    # for the stack's outputs; changes only with the settings
     cost: Mapping[str, Any] = field(default_factory=dict)
-    report: str = ""
-    warnings: tuple[str, ...] = ()
+    report: str = ""  # the cost, also of the cluster's own load balancers, and the difference to now
+    warnings: tuple[str, ...] = ()  # likely failures
 
 
 @dataclass(frozen=True)
 class Found:
-    """The answers of the cloud.
-
-    Attributes:
-        beside: All servers of the project, if that network has routes.
-    """
+    """The answers of the cloud."""
 
     catalogue: Catalogue
     prices: PriceList
     environment: Environment
     network: Mapping[str, Any] | None = None
-    beside: Sequence[Mapping[str, Any]] = ()
+    beside: Sequence[Mapping[str, Any]] = ()  # all servers of the project, if that network has routes
 
 
 def all_configuration() -> Mapping[str, Any]:

@@ -102,15 +102,10 @@ class Scaled:
 
 @dataclass(frozen=True)
 class PriceList:
-    """The prices of a project.
+    """The prices of a project."""
 
-    Attributes:
-        currency: A code of ISO 4217.
-        vat_rate: In percent, as the API returns it.
-    """
-
-    currency: str
-    vat_rate: str
+    currency: str  # ISO 4217
+    vat_rate: str  # percent, as the API returns it
     prices: Mapping[Article, Price]
 
     def total(self, bill: Bill) -> Price:

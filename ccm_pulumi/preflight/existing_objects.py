@@ -24,19 +24,12 @@ class Balancer:
 
 @dataclass(frozen=True)
 class Environment:
-    """The existing objects.
+    """The existing objects."""
 
-    Attributes:
-        servers: By role, which is their name without the cluster's.
-        balancers: The load balancers of Services.
-        endpoints: The load balancers of the Kubernetes API.
-        others: Names of other stacks that have servers of a cluster of this name.
-    """
-
-    servers: Mapping[str, Present]
-    balancers: tuple[Balancer, ...] = ()
-    endpoints: tuple[Balancer, ...] = ()
-    others: frozenset[str] = frozenset()
+    servers: Mapping[str, Present]  # by role
+    balancers: tuple[Balancer, ...] = ()  # of Services
+    endpoints: tuple[Balancer, ...] = ()  # load balancers of the Kubernetes API
+    others: frozenset[str] = frozenset()  # other stacks that have servers of a cluster of this name
 
 
 def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment:

@@ -23,12 +23,7 @@ answers 401. Before the API server is ready, k3s answers 503."""
 
 
 class ApiEndpoint(pulumi.ComponentResource):
-    """A load balancer in the private network, for all control servers.
-
-    Attributes:
-        addresses: At which the Kubernetes API is reached there.
-        public_ip: The public one of them; None without a public interface.
-    """
+    """A load balancer in the private network, for all control servers."""
 
     def __init__(
         self,
@@ -54,7 +49,9 @@ class ApiEndpoint(pulumi.ComponentResource):
         in_network = pulumi.ResourceOptions.merge(part, pulumi.ResourceOptions(depends_on=[place]))
         self._targets(labels, in_network)
         self._service(in_network)
+        # None without a public interface
         self.public_ip: pulumi.Output[str] | None = self.balancer.ipv4 if public else None
+        # at which the Kubernetes API is reached
         self.addresses: list[pulumi.Output[str]] = [place.ip, *([self.public_ip] if self.public_ip else [])]
         self.register_outputs({})
 

@@ -11,14 +11,7 @@ from .pod_routes import PodRoutes
 
 
 class Network(pulumi.ComponentResource):
-    """A network with one subnet of type cloud; both may be there already.
-
-    Attributes:
-        id: The network's id as a text, as the Secret ``hcloud`` wants it.
-        network: The network; subnets and routes are deleted with it.
-        subnet: Servers are attached to it by its id, because otherwise Hetzner takes the last one.
-        before_servers: What is there before a server is, and goes after it.
-    """
+    """A network with one subnet of type cloud; both may be there already."""
 
     def __init__(
         self,
@@ -28,6 +21,7 @@ class Network(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("ccm-from-scratch:index:Network", name, None, opts)
+        # its subnets and routes are deleted with it
         self.network = hcloud.Network(
             name,
             name=settings.cluster_name,
@@ -39,8 +33,9 @@ class Network(pulumi.ComponentResource):
                 pulumi.ResourceOptions(parent=self, delete_before_replace=True), network_options(settings)
             ),
         )
-        self.id: pulumi.Output[str] = self.network.id
+        self.id: pulumi.Output[str] = self.network.id  # a text, as the Secret ``hcloud`` needs it
         self.subnet_range = str(settings.subnet_cidr)
+        # servers are attached by its ID, because otherwise Hetzner takes the last subnet
         self.subnet = hcloud.NetworkSubnet(
             name,
             network_id=self.network.id.apply(int),
@@ -54,6 +49,7 @@ class Network(pulumi.ComponentResource):
                 subnet_options(settings),
             ),
         )
+        # created before servers, and deleted after them
         self.before_servers: list[pulumi.Resource] = [self.network]
         if settings.import_network:
             mine = pulumi.ResourceOptions(parent=self)

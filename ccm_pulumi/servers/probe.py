@@ -60,42 +60,27 @@ _NO_REPORT = "the server did not report its state"
 
 @dataclass(frozen=True)
 class Unit:
-    """A systemd unit.
+    """A systemd unit."""
 
-    Attributes:
-        active: ``ActiveState``, such as ``active`` or ``failed``.
-        enabled: ``UnitFileState``, such as ``enabled``; empty if it does not exist.
-    """
-
-    active: str = "inactive"
-    enabled: str = ""
+    active: str = "inactive"  # ``ActiveState``, such as ``active`` or ``failed``
+    enabled: str = ""  # ``UnitFileState``, such as ``enabled``; empty: it does not exist
 
 
 @dataclass(frozen=True)
 class Report:
-    """The state of a server.
+    """The state of a server."""
 
-    Attributes:
-        units: Of ``UNITS``, by name without ``.service``.
-        files: SHA-256 of each of ``FILES`` that exists, by path; those of ``PRESENT`` have no hash.
-        commands: The words after the program's path in ``ExecStart``, by unit of k3s.
-        environment: By unit of k3s, its variables: ``K3S_URL`` as it is, of tokens the SHA-256.
-        tables: Of nftables, in the family ``ip``.
-        images: Whether each image in k3s's container store is pinned; None where the store did not answer.
-        nodes: The cluster's Nodes, by name; None where no API server answered here.
-        host: Its host name, which its Node is called after.
-        kubelet: Whether a kubelet listens; an agent that may not join runs none.
-    """
-
-    units: Mapping[str, Unit] = field(default_factory=dict)
+    units: Mapping[str, Unit] = field(default_factory=dict)  # of ``UNITS``, by name without ``.service``
+    # SHA-256 of existing ``FILES`` by path; ``PRESENT`` ones have none
     files: Mapping[str, str] = field(default_factory=dict)
+    # words after the program in ``ExecStart``
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    tables: frozenset[str] = frozenset()
-    images: Mapping[str, bool] | None = None
-    nodes: Mapping[str, Mapping[str, Any]] | None = None
-    host: str = ""
-    kubelet: bool = True
+    environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of a unit; tokens as SHA-256
+    tables: frozenset[str] = frozenset()  # of nftables, in the family ``ip``
+    images: Mapping[str, bool] | None = None  # whether each image is pinned; None: the store did not answer
+    nodes: Mapping[str, Mapping[str, Any]] | None = None  # of the cluster; None: no API server answered here
+    host: str = ""  # its host name, also of its Node
+    kubelet: bool = True  # whether one listens; an agent that may not join runs none
 
     def unit(self, name: str) -> Unit:
         """A unit; a default one if it does not exist."""
@@ -104,14 +89,10 @@ class Report:
 
 @dataclass(frozen=True)
 class NoReport:
-    """Why there is no report.
-
-    Attributes:
-        is_other: Whether something answered with another host key.
-    """
+    """Why there is no report."""
 
     reason: str
-    is_other: bool = False
+    is_other: bool = False  # whether something answered with another host key
 
 
 Outcome = Report | NoReport
@@ -119,17 +100,11 @@ Outcome = Report | NoReport
 
 @dataclass(frozen=True)
 class Written:
-    """The results of a script on a server.
+    """The results of a script on a server."""
 
-    Attributes:
-        files: SHA-256 of the content, by path.
-        enabled: Units that start with the server.
-        active: Units that run.
-    """
-
-    files: Mapping[str, str]
-    enabled: Sequence[str]
-    active: Sequence[str]
+    files: Mapping[str, str]  # SHA-256 of the content, by path
+    enabled: Sequence[str]  # units that start with the server
+    active: Sequence[str]  # units that run
     tables: Sequence[str]
 
 

@@ -38,19 +38,13 @@ cloud-init status --wait >/dev/null || code=$?
 
 @dataclass(frozen=True)
 class Access:
-    """The inputs with which a dynamic resource reaches a server.
-
-    Attributes:
-        address: The public one; of a server without one, the private address.
-        host_key: The expected one; None: not known yet.
-        jump: Address and host key of the jump host of a server without a public address.
-    """
+    """The inputs with which a dynamic resource reaches a server."""
 
     server_id: pulumi.Input[str]
-    address: pulumi.Input[str]
+    address: pulumi.Input[str]  # the public one; of a server without one, the private one
     private_key: pulumi.Input[str]
-    host_key: pulumi.Input[str] | None
-    jump: Mapping[str, pulumi.Input[str]] | None = None
+    host_key: pulumi.Input[str] | None  # the expected one; None: not known yet
+    jump: Mapping[str, pulumi.Input[str]] | None = None  # the jump host of a server without a public address
 
     def inputs(self) -> dict[str, pulumi.Input[Any]]:
         """All of them as properties."""
@@ -220,13 +214,9 @@ class RootKeyProvider(Provider):
 
 
 class RootKey(ProviderResource, provider=RootKeyProvider):
-    """The SSH key of a server.
+    """The SSH key of a server."""
 
-    Attributes:
-        private_key: Secret; known when the server accepts it.
-    """
-
-    private_key: pulumi.Output[str]
+    private_key: pulumi.Output[str]  # secret; known when the server accepts it
 
 
 class NatSetupProvider(ScriptProvider):
@@ -244,75 +234,49 @@ class NatSetup(ProviderResource, provider=NatSetupProvider, type_name="WayOut"):
 
 @dataclass(frozen=True)
 class Gateway:
-    """The gateway of servers without a public address.
+    """The gateway of servers without a public address."""
 
-    Attributes:
-        jump: Address and host key of their jump host; None: the program does not connect.
-        there: After this resource is created, they have access to the Internet.
-    """
-
+    # address and host key of their jump host; None: the program does not connect
     jump: Mapping[str, pulumi.Input[str]] | None
-    there: pulumi.Resource
+    there: pulumi.Resource  # once it exists, they have access to the Internet
 
 
 @dataclass(frozen=True)
 class ServerArgs:
-    """The inputs of a server.
+    """The inputs of a server."""
 
-    Attributes:
-        spec: With its placement.
-        ssh_key: The public key in the cloud that root accepts.
-        private_key: Secret; None: the program does not connect, and does not wait for the server.
-        placement_group: Keeps servers on different hosts; None: on any host.
-        revision: The server is replaced only when this changes.
-        types: The wanted type and the one that it gets, of a server whose type is changed in place.
-        rollout: Options that delay it in a rolling change.
-        protected: Whether the cloud refuses to delete or rebuild it.
-        gateway: Of a server without a public address; None: it has one.
-        script: Configures NAT on it; empty: not needed.
-    """
-
-    spec: ServerSpec
+    spec: ServerSpec  # with its placement
     labels: Mapping[str, str]
-    ssh_key: hcloud.SshKey
-    private_key: pulumi.Input[str] | None
+    ssh_key: hcloud.SshKey  # root accepts it
+    private_key: pulumi.Input[str] | None  # secret; None: the program does not connect or wait
     network: Network
-    placement_group: hcloud.PlacementGroup | None
+    placement_group: hcloud.PlacementGroup | None  # None: on any host
     firewalls: list[pulumi.Input[int]]
-    revision: pulumi.Input[str]
-    types: Sequence[str] = ()
-    rollout: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
-    protected: bool = False
-    gateway: Gateway | None = None
-    script: str = ""
+    revision: pulumi.Input[str]  # the server is replaced only when this changes
+    types: Sequence[str] = ()  # the wanted one and the actual one, if the type is changed in place
+    rollout: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)  # delays it in a rollout
+    protected: bool = False  # against deletion and rebuilds
+    gateway: Gateway | None = None  # of a server without a public address; None: it has one
+    script: str = ""  # configures NAT; empty: not needed
 
 
 class Server(pulumi.ComponentResource):
-    """A server in the private network.
-
-    Attributes:
-        name: Host name and name of the node.
-        role: ``control``, ``control-2``, or a pool and a number, such as ``worker-1``; names its resources.
-        node_taints: Of its Node, as kubectl writes them.
-        server: The server in the cloud; what runs on it goes when it goes.
-        public_ip: Its IPv4 address; empty where it has none.
-        address: At which it is reached: the public one; where it has none, the private one.
-        private_ip: Its address in the private network, known once it is attached.
-    """
+    """A server in the private network."""
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ccm-from-scratch:index:Server", name, None, opts)
-        self.name = args.spec.name
+        self.name = args.spec.name  # host name and name of the Node
+        # ``control``, ``control-2``, or a pool and a number, such as ``worker-1``; names its resources
         self.role = name
         self.node_labels = dict(args.spec.node_labels)
-        self.node_taints = list(args.spec.node_taints)
-        self.server = self._server(name, args)
-        self.public_ip: pulumi.Output[str] = self.server.ipv4_address
+        self.node_taints = list(args.spec.node_taints)  # as kubectl writes them
+        self.server = self._server(name, args)  # what runs on it is deleted with it
+        self.public_ip: pulumi.Output[str] = self.server.ipv4_address  # IPv4; empty: it has none
         gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
         types = {"types": [*args.types]} if args.types else {}
         place = ServerState(name, gone_with, **state_inputs(self.server.id, args.network), **types)
-        self.private_ip: pulumi.Output[str] = place.ip
-        self.address = self.private_ip if args.gateway else self.public_ip
+        self.private_ip: pulumi.Output[str] = place.ip  # known once it is attached
+        self.address = self.private_ip if args.gateway else self.public_ip  # at which it is reached
         if not args.gateway:
             # It finds the server attached. Stacks of earlier versions have it: where it is not declared,
             # Pulumi detaches the server.

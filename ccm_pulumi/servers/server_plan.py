@@ -43,20 +43,15 @@ _INSTALLATION = "installation:"
 
 @dataclass(frozen=True)
 class Made:
-    """The inputs of a server.
-
-    Attributes:
-        inputs: A change of these replaces the server. Each has one value or more, and has changed if all of
-            them differ: a server at a fallback has the wanted value and the actual one.
-        rolls: Whether its change waits until the servers before it are ready.
-        in_place: Inputs that change without a replacement.
-    """
+    """The inputs of a server."""
 
     name: str
+    # A change of these replaces the server. Each has one value or more, and has changed if all of them
+    # differ: a server at a fallback has the wanted value and the actual one.
     inputs: Mapping[str, Sequence[str]]
     is_control: bool = False
-    rolls: bool = False
-    in_place: Sequence[str] = ()
+    rolls: bool = False  # whether its change waits until the servers before it are ready
+    in_place: Sequence[str] = ()  # inputs that change without a replacement
     image: str = ""
     server_type: str = ""
 
@@ -164,14 +159,10 @@ def revision(made: Made) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """The inputs of the program in this run.
-
-    Attributes:
-        allowed: IDs of servers and installations that may be lost.
-    """
+    """The inputs of the program in this run."""
 
     servers: Mapping[str, Made]
-    allowed: Collection[str]
+    allowed: Collection[str]  # IDs of servers and installations that may be lost
 
 
 _NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource

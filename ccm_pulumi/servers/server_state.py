@@ -74,13 +74,9 @@ class ServerStateProvider(CloudProvider):
 
 
 class ServerState(ProviderResource, provider=ServerStateProvider):
-    """That a server runs in the private network.
+    """That a server runs in the private network."""
 
-    Attributes:
-        ip: Its address there.
-    """
-
-    ip: pulumi.Output[str]
+    ip: pulumi.Output[str]  # its private address
 
 
 def state_inputs(server_id: pulumi.Input[str], network: Network) -> dict[str, pulumi.Input[Any]]:

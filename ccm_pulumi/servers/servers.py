@@ -26,17 +26,7 @@ _OF_ANOTHER_PROGRAM = "allow_deletion_of={} among the cluster's settings"
 
 
 class Servers(pulumi.ComponentResource):
-    """The control servers and the workers of all pools.
-
-    Attributes:
-        controls: The control servers, the first one first.
-        nat: The server that leads those without public addresses; None: all have some.
-        endpoint: The load balancer before the control servers; None: there is none.
-        workers: The others, pool by pool.
-        ssh_key: The public key in the cloud that all of them accept.
-        firewall: Of all of them; a pool may have another one beside it.
-        rollout: The order of changes; the cluster adds the resources that show that a server is done.
-    """
+    """The control servers and the workers of all pools."""
 
     def __init__(
         self,
@@ -64,6 +54,7 @@ class Servers(pulumi.ComponentResource):
         self._prefix = prefix
         self._specs = settings.servers if specs is None else specs
         self._existing = existing
+        # the cluster adds the resources that show that a server is done
         self.rollout = Rollout(rollout_order(settings, existing))
         self._made = made_of(self._specs, existing)
         cluster = f"{prefix}{settings.cluster_name}"
@@ -77,8 +68,9 @@ class Servers(pulumi.ComponentResource):
         self._revisions = ServerPlan(f"{prefix}servers", of_our_own, **self._asked, allowed=allowed).revisions
         self._mine = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
         self._key = key or KeyPair(f"{prefix}key", of_our_own, comment=_key_name(settings))
-        self.ssh_key = self._ssh_key(name)
+        self.ssh_key = self._ssh_key(name)  # all servers accept it
         self._groups: dict[str, hcloud.PlacementGroup] = {}
+        # of all servers; a pool may have another one beside it
         self.firewall = self._firewall("", firewall_rules(settings))
         self._of_pools = {
             pool.name: self._firewall(f"-{pool.name}", [_inbound(*astuple(rule)) for rule in pool.firewall])
@@ -87,16 +79,18 @@ class Servers(pulumi.ComponentResource):
         }
         own = settings.gateway
         self._gateway = Gateway(own.way(), network.network) if own else None
+        # the gateway of servers without public addresses; None: all have some
         self.nat = next(iter(self._servers(Kind.NAT)), None)
         if self.nat:
             self._gateway = self._nat_gateway(self.nat)
-        self.controls = self._servers(Kind.CONTROL)
+        self.controls = self._servers(Kind.CONTROL)  # the first one first
+        # the load balancer before the control servers; None: there is none
         self.endpoint = (
             ApiEndpoint(f"{prefix}api", settings, self.labels, network, of_our_own)
             if has_endpoint(settings)
             else None
         )
-        self.workers = self._servers(Kind.WORKER)
+        self.workers = self._servers(Kind.WORKER)  # pool by pool
         there = [*self.controls, *self.workers, *([self.nat] if self.nat else [])]
         ids = {server.role.removeprefix(prefix): server.server.id for server in there}
         guarded = {**self._asked, **guard_inputs(ids)}

@@ -10,17 +10,11 @@ from ..lib.cloud_api import Fetch, fetch_or_none, understood
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An image of the project.
+    """An image of the project."""
 
-    Attributes:
-        architecture: Of servers that can be created from it: ``x86`` or ``arm``.
-        status: ``available``, or why not.
-        disk: Size in GB of the smallest disk that it fits on.
-    """
-
-    architecture: str
-    status: str
-    disk: int
+    architecture: str  # of servers from it: ``x86`` or ``arm``
+    status: str  # ``available``, or why not
+    disk: int  # GB; size of the smallest disk that it fits on
     deleted: bool = False
 
 
