@@ -32,14 +32,9 @@ _PLAIN = "give a plain value, because outputs of resources are unknown when the 
 
 
 def settings(**given: Any) -> Settings:
-    """The settings of a cluster: fields of ``Settings``, each with its default in Pulumi.yaml.
-
-    Args:
-        given: Such as ``cluster_name="shop", worker_count=3``. ``ssh_allowed_cidrs`` is required, and
-            ``ccm_image`` for a ``CloudControllerManager``.
-
-    Raises:
-        pulumi.RunError: Names every field that is wrong, its value, and what is allowed.
+    """The settings of a cluster: fields of ``Settings``, each with its default in Pulumi.yaml. For example,
+    ``cluster_name="shop", worker_count=3``. ``ssh_allowed_cidrs`` is required, and ``ccm_image`` for a
+    ``CloudControllerManager``. A ``pulumi.RunError`` names every wrong field, its value, and what is allowed.
     """
     known = [field for field, type_ in types_of(Settings).items() if not type_.program_only]
     hint = ", ".join(known)
@@ -167,18 +162,8 @@ class CloudControllerManager(pulumi.ComponentResource):
         token: pulumi.Input[str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declares it.
-
-        Args:
-            name: Of the component.
-            settings: ``ccm_image`` names an image that the servers can pull, or have.
-            cluster: Where it runs.
-            network: In which it creates routes.
-            token: Of Hetzner's API, for the cluster; default: the one that the program itself uses.
-            opts: Of the component.
-
-        Raises:
-            pulumi.RunError: There is no image, or no token.
+        """Declares it. The servers can pull the image in ``settings.ccm_image``, or have it. ``token`` is
+        that of Hetzner's API for the cluster; default: the one that the program itself uses.
         """
         super().__init__("ccm-from-scratch:index:CloudControllerManager", name, None, opts)
         if not settings.ccm_image:

@@ -30,11 +30,7 @@ class ProtectionProvider(CloudProvider):
     replaced_by = ("object_id",)
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Checks that the object is not protected, or does not exist.
-
-        Raises:
-            InfraError: It is protected; nothing was deleted.
-        """
+        """Checks that the object is not protected, or does not exist; nothing is deleted."""
         kind = _props["kind"]
         answer = fetch_or_none(fetcher(self.cloud()), f"/{kind}s/{_props['object_id']}")
         if answer is None:

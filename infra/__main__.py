@@ -95,10 +95,8 @@ def declare(
 def declare_cluster(
     settings: Settings, cloud_token: str, network: Network, servers: Servers
 ) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
-    """k3s on the servers, and the cloud-controller-manager in it.
-
-    Returns:
-        The kubeconfig, and the resources that are deleted first.
+    """k3s on the servers, and the cloud-controller-manager in it. Returns the kubeconfig, and the resources
+    that are deleted first.
     """
     running = running_cluster(HERE, settings, servers)
     image, imported = ccm_image(settings, servers, running.cluster)
@@ -121,14 +119,10 @@ def declare_cluster(
 def declare_in_existing_cluster(
     settings: Settings, cloud_token: str, network: Network, servers: Servers
 ) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
-    """The cloud-controller-manager in an existing cluster.
-
-    It depends on all servers, whose names are unique in the project. If another stack has a cluster of that
+    """The cloud-controller-manager in an existing cluster; returns the same as ``declare_cluster``. It
+    depends on all servers, whose names are unique in the project. If another stack has a cluster of that
     name, their creation fails; then nothing may be declared whose deletion removes that cluster's load
     balancers.
-
-    Returns:
-        As ``declare_cluster`` does.
     """
     kubeconfig = pulumi.Output.secret((ROOT / settings.kubeconfig_path).read_text())
     # by force: a stack of an earlier version owns the Deployment's fields under a random name
@@ -147,10 +141,8 @@ def declare_in_existing_cluster(
 def ccm_image(
     settings: Settings, servers: Servers, cluster: Cluster
 ) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:
-    """The configured image, or the one of this tree.
-
-    Returns:
-        Its reference, and the resources that import it to every control server, where it may run.
+    """The reference of the configured image, or of the one of this tree, and the resources that import it to
+    every control server, where it may run.
     """
     if settings.ccm_image:
         return settings.ccm_image, []

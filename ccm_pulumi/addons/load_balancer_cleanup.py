@@ -75,10 +75,8 @@ def cleanup_inputs(
 
 
 async def delete_services_by_cluster(hosts: Sequence[Host], report: Report) -> list[str]:
-    """Deletes the Services of type LoadBalancer and waits until their load balancers are gone.
-
-    Returns:
-        The UIDs of all of them; empty if the cluster doesn't answer.
+    """Deletes the Services of type LoadBalancer and waits until their load balancers are gone. Returns the
+    UIDs of all of them; none if the cluster doesn't answer.
     """
     try:
         async with connect_first(hosts, timeout=CONNECT_SECONDS) as shell:
@@ -96,13 +94,8 @@ def load_balancers(cloud: Cloud) -> list[Mapping[str, Any]]:
 def clean_up_load_balancers(
     cloud: Cloud, ownership: Ownership, report: Report, patience: Patience | None = None
 ) -> list[Mapping[str, Any]]:
-    """Deletes or releases the cluster's remaining load balancers.
-
-    Returns:
-        All load balancers before that.
-
-    Raises:
-        InfraError: Some could not be deleted, or a person must decide; names all of them.
+    """Deletes or releases the cluster's remaining load balancers. Returns all load balancers before that. The
+    error names all that could not be deleted, or about which a person must decide.
     """
     found, failed = load_balancers(cloud), []
     for balancer in found:

@@ -40,11 +40,8 @@ class NodeGroupProvider(DrainingProvider):
     ignored_inputs = ("private_key", "host_key", "address")
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Removes the servers of the group, and waits until they are gone.
-
-        Raises:
-            DrainError: Pods are left, so the server stays.
-            NodeGroupError: A control server runs but the cluster did not answer, or servers are left.
+        """Removes the group's servers, and waits until they are gone; fails if a control server does not
+        answer.
         """
         cloud = self.cloud()
         if hosts := control_hosts(cloud, _props):
@@ -73,11 +70,7 @@ def _is_in(server: Mapping[str, Any], network_id: int) -> bool:
 
 
 def remove_servers(cloud: Cloud, group: str, network_id: int, patience: Patience | None = None) -> None:
-    """Deletes all servers of a group and waits until they are gone.
-
-    Raises:
-        NodeGroupError: Some are left.
-    """
+    """Deletes all servers of a group and waits until they are gone; fails if some are left."""
     patience = patience or Patience()
     deadline = patience.now() + patience.seconds
     while found := servers_of(cloud, group, network_id):
@@ -105,9 +98,7 @@ def scales(pod_spec: Mapping[str, Any], group: str) -> bool:
 
 
 def is_wanted(deployment: Mapping[str, Any] | None, group: str) -> bool:
-    """Whether the cluster-autoscaler still has a group: then the whole environment is destroyed, not the
-    pool.
-    """
+    """Whether the cluster-autoscaler still has a group: then the whole environment is destroyed."""
     if deployment is None or deployment["metadata"].get("deletionTimestamp"):
         return False
     return scales(deployment["spec"]["template"]["spec"], group)

@@ -48,14 +48,11 @@ class Traffic:
 
 
 async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report: Report) -> None:
-    """Cordons a Node, removes it from its load balancers, and drains it. Does nothing if it does not exist.
-
-    A Node whose kubelet is silent is not drained. Pods are evicted only while a kube-controller-manager runs,
+    """Cordons a Node, removes it from its load balancers, and drains it. Does nothing if it does not exist. A
+    Node whose kubelet is silent is not drained. Pods are evicted only while a kube-controller-manager runs,
     which removes them from their Services (``is_led``).
 
-    Raises:
-        DrainError: Pods are left; the Node is cordoned, and its load balancers send to it again.
-        RemoteCommandError: The cluster did not answer.
+    A DrainError means that Pods are left: the Node is cordoned, and its load balancers send to it again.
     """
     name, what = shlex.quote(node), f"draining the node {node}"
     there = await read_object(shell, "node", node, what=what)
@@ -89,9 +86,7 @@ def _label_scripts(name: str, before: str | None) -> tuple[list[str], list[str]]
 
 
 async def _left(shell: Shell, node: str, what: str, serve_on: Sequence[str], report: Report) -> list[str]:
-    """Undoes the labels and returns what is left on a Node. A failure here does not hide the
-    earlier error.
-    """
+    """Undoes the labels, and returns what is left on a Node. A failure does not hide the earlier error."""
     try:
         for command in serve_on:
             await shell.run(command, what=what, timeout=_AT_ONCE)
@@ -103,10 +98,7 @@ async def _left(shell: Shell, node: str, what: str, serve_on: Sequence[str], rep
 
 
 def drain_script(node: str, seconds: int) -> str:
-    """Evicts the Pods of a Node and waits until they are gone.
-
-    Pods of DaemonSets stay until the server is deleted. Data in an emptyDir is lost.
-    """
+    """Evicts a Node's Pods, except those of DaemonSets, and waits. Data in an emptyDir is lost."""
     return (
         f"k3s kubectl drain {shlex.quote(node)} --ignore-daemonsets --delete-emptydir-data "
         f"--timeout={seconds}s --skip-wait-for-delete-timeout={_SKIP_LOST_SECONDS}"
@@ -161,10 +153,8 @@ async def _list(shell: Shell, kind: str) -> list[Mapping[str, Any]]:
 
 
 def blockers(pods: Sequence[Mapping[str, Any]], budgets: Sequence[Mapping[str, Any]]) -> list[str]:
-    """For a person, why each remaining Pod was not evicted.
-
-    If a Pod has no controller, kubectl refuses before it evicts any: then these are only the Pods without
-    one.
+    """For a person, why each remaining Pod was not evicted. If a Pod has no controller, kubectl refuses
+    before it evicts any: then these are only the Pods without one.
     """
     bare, others = [], []
     for pod in pods:
@@ -234,22 +224,15 @@ def is_led(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> b
 
 
 async def read_lease(shell: Shell, what: str) -> Mapping[str, Any] | None:
-    """The lease as the API returns it; None if it does not exist.
-
-    Raises:
-        RemoteCommandError: The cluster did not answer.
-    """
+    """The lease as the API returns it; None if it does not exist."""
     return await read_object(shell, "lease", "kube-controller-manager", namespace="kube-system", what=what)
 
 
 async def await_leader(
     shell: Shell, node: str, before: Mapping[str, Any] | None, what: str, report: Report
 ) -> None:
-    """Waits until one is active, for at most ``LEADER_POLLS`` times ``LEADER_PAUSE`` seconds; reports if none
-    is. ``before`` is the lease as it was some time ago.
-
-    Raises:
-        RemoteCommandError: The cluster did not answer.
+    """Waits until a manager is active, and reports if none is. ``before`` is the lease as it was some time
+    ago.
     """
     for _ in range(LEADER_POLLS):
         if is_led(before, await read_lease(shell, what)):
@@ -273,13 +256,8 @@ def readmission(node: str, labels: Mapping[str, str], marks: Collection[str]) ->
 
 
 async def readmit(shell: Shell, node: str) -> bool:
-    """Lets a Node accept Pods and traffic again.
-
-    Returns:
-        Whether load balancers may send to it; False if it does not exist.
-
-    Raises:
-        RemoteCommandError: The cluster did not answer.
+    """Lets a Node accept Pods and traffic again. Returns whether load balancers may send to it; False: it is
+    gone.
     """
     what = f"uncordoning the node {node}"
     found = await read_object(shell, "node", node, what=what)

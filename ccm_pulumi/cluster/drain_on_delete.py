@@ -22,9 +22,7 @@ _CONNECT_SECONDS = 30.0
 
 
 class DrainingProvider(CloudProvider):
-    """A provider that drains Nodes. The timeout is in the stack's configuration: a deleted server has no
-    settings.
-    """
+    """Drains Nodes. Its timeout is in the stack's configuration, because a deleted server has no settings."""
 
     configuration_keys = (*CloudProvider.configuration_keys, KEY)
 
@@ -38,13 +36,8 @@ class DrainOnDeleteProvider(DrainingProvider):
     ignored_inputs = ("private_key", "host_key", "address")
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Drains the Node, unless its server or every control server is deleted or off.
-
-        The only control server may be deleted during the drain, if the same run replaces it.
-
-        Raises:
-            DrainError: Pods are left, so the server stays.
-            InfraError: A control server runs, but the cluster did not answer.
+        """Drains the Node, unless its server or every control server is deleted or off. The only control
+        server may be deleted during the drain, if the same run replaces it.
         """
         seconds = drain_seconds(self._configuration, _props)
         if not seconds:

@@ -69,10 +69,8 @@ else echo {NONE}; fi
 
 
 def start_of(node: str, answers: Sequence[PeerAnswer], *, begins: bool) -> Start:
-    """Whether a control server joins a cluster or starts one, if ``begins`` allows that.
-
-    Raises:
-        UnknownClusterError: There may be a cluster that it can't join, or there is none to join.
+    """Whether a control server joins a cluster or, if ``begins`` allows that, starts one. An
+    UnknownClusterError means that there may be a cluster that it can't join, or that there is none to join.
     """
     for said in answers:
         if said.has == READY and said.peer.private:

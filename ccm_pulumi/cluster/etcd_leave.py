@@ -56,12 +56,9 @@ class PeerView:
 
 
 async def leave(cloud: Cloud, leaver: LeavingServer, peers: Sequence[Peer], report: Report) -> None:
-    """Removes a control server from its cluster. Does nothing if it is not a member, or the only one.
-
-    Raises:
-        QuorumError: The others would lose quorum, or don't answer; nothing was changed.
-        DrainError: Pods are left on it.
-        RemoteCommandError: Another command failed.
+    """Removes a control server from its cluster. Does nothing if it is not a member, or the only one. On a
+    QuorumError (the others need it, or don't answer) nothing was changed; on a DrainError Pods are left on
+    it.
     """
     views = await asyncio.gather(*(_view(peer, leaver.host.private_key) for peer in peers))
     survivor = survivor_of(leaver.node, views)
@@ -85,14 +82,10 @@ async def leave(cloud: Cloud, leaver: LeavingServer, peers: Sequence[Peer], repo
 
 
 async def remove_previous_member(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
-    """Removes the previous control server of the same name from the cluster that a new one joins.
-
-    A server with the name of a member in etcd data of this installation has started to join before: then the
-    member is its own. k3s deletes that file where it refuses a duplicate (``join`` in its pkg/etcd).
-
-    Raises:
-        QuorumError: The others would lose quorum; nothing was changed.
-        InfraError: One of the two servers did not answer.
+    """Removes the previous control server of the same name from the cluster that a new one joins. A server
+    with the name of a member in etcd data of this installation has started to join before: then the member is
+    its own. k3s deletes that file where it refuses a duplicate (``join`` in its pkg/etcd). On a QuorumError
+    nothing was changed.
     """
     what = "looking for etcd's data"
     said = await run_once([newcomer], has_begun(identity), what=what, timeout=ASK_SECONDS)
@@ -132,12 +125,9 @@ async def _check_quorum_without(shell: Shell, node: str, members: Mapping[str, s
 
 
 def survivor_of(node: str, views: Sequence[PeerView]) -> PeerView | None:
-    """A peer whose cluster has the node as a member; None if there is none.
-
-    A control server in the cluster knows all members. So one answer is enough to know that a node has left.
-
-    Raises:
-        QuorumError: No peer that answered is in the cluster, and some did not answer.
+    """A peer whose cluster has the node as a member; None if there is none. A control server in the cluster
+    knows all members, so one answer is enough to know that a node has left. A QuorumError means that no peer
+    that answered is in the cluster, and that some did not answer.
     """
     for view in views:
         if node in view.members:

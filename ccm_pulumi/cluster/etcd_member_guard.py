@@ -27,12 +27,7 @@ class EtcdMemberGuardProvider(DrainingProvider):
     ignored_inputs = ("private_key", "host_key", "address", "drain_seconds")
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Removes it from the cluster. Does nothing if it is not a member.
-
-        Raises:
-            QuorumError: The others need it, or don't answer; nothing was changed.
-            DrainError: Pods are left on it, so it stays.
-        """
+        """Removes it from the cluster. Does nothing if it is not a member."""
         leave_before_delete(self._configuration, _props)
 
 
@@ -43,12 +38,7 @@ class EtcdMemberGuard(ProviderResource, provider=EtcdMemberGuardProvider, type_n
 
 
 def leave_before_delete(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> None:
-    """Removes a control server from the cluster before its server is deleted.
-
-    Raises:
-        QuorumError: The others need it, or don't answer; nothing was changed.
-        DrainError: Pods are left on it, so it stays.
-    """
+    """Removes a control server from the cluster before its server is deleted; raises as ``leave``."""
     member = props["member"]
     cloud = cloud_of(configuration, os.environ)
     host = host_of(props)

@@ -24,11 +24,9 @@ class ClusterIdentityProvider(Provider):
     id_format = "cluster"
 
     def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
-        """Adds the cluster's name: the one that it has, as long as it is the same cluster.
-
-        Raises:
-            AnotherClusterError: It would be another one than several control servers or a snapshot have.
-            InfraError: Its Nodes would not be those of its cloud-controller-manager any more.
+        """Adds the cluster's name: the one that it has, as long as it is the same cluster. Refuses another
+        cluster than several control servers or a snapshot have, and another name of its
+        cloud-controller-manager.
         """
         refuse_another(_olds, news)
         generation = named(_olds, news)
@@ -84,13 +82,9 @@ def named(olds: dict[str, Any], news: dict[str, Any]) -> str:
 
 
 def refuse_another(olds: dict[str, Any], news: dict[str, Any]) -> None:
-    """Refuses settings with which no control server can stay and no snapshot can be restored.
-
-    They would leave the cluster one by one, and the last one could not join again. Earlier versions recorded
-    no settings in ``olds``.
-
-    Raises:
-        AnotherClusterError: With the first such setting.
+    """Refuses settings with which no control server can stay and no snapshot can be restored. The servers
+    would leave the cluster one by one, and the last one could not join again. Earlier versions recorded no
+    settings in ``olds``.
     """
     if not olds.get("several") and not news.get("restores"):
         return

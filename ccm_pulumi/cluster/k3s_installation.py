@@ -62,14 +62,9 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
     ignored_inputs = (*_HOW_TO_REACH, "drain_seconds", "restore_from", "leaver")
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares, and refuses an upgrade that k3s does not support, if the state shows it: in a preview,
-        too.
-
-        Raises:
-            VersionError: The upgrade isn't supported.
-            AnotherClusterError: One of several would leave for another cluster, and the others after it; or
-                the snapshot is of another cluster.
-            InfraError: Likewise, because the token would be replaced.
+        """Compares. In a preview, too, it refuses an unsupported upgrade that the state shows, a restore of
+        another cluster's snapshot, and another cluster or token for one of several servers, after which the
+        others would leave, too.
         """
         result = super().diff(_id, _olds, _news)
         if (_olds.get("member") and _news.get("member")) or _news.get("restore_from"):
@@ -96,16 +91,10 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         return result
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Returns when the Kubernetes API answers on the server.
-
-        Continues an interrupted run. If another cluster is installed, it is removed first. If another control
-        server has this stack's cluster, the server joins that. A new cluster may start from a snapshot.
-
-        Raises:
-            UnknownClusterError: There may be a cluster that the server can't join.
-            VersionError: This k3s can't join it.
-            QuorumError: The cluster has a member of this name that the others need.
-            CloudError: The other control servers are unknown.
+        """Returns when the Kubernetes API answers on the server. Continues an interrupted run. If another
+        cluster is installed, it is removed first. If another control server has this stack's cluster, the
+        server joins that. A new cluster may start from a snapshot. Fails where the cluster is unknown, can't
+        be joined with this k3s, or needs a member of this name for quorum.
         """
         start = self._start(props)
         script = server_script(props, start, cluster=identity_of(props))
@@ -124,14 +113,9 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs over the existing installation: another version or agent token, or one of several servers.
-
-        Another way to reach the server is only recorded.
-
-        Raises:
-            VersionError: The k3s on the server can't be upgraded to this version, or to the channel's current
-                one; or Nodes would have an unsupported version.
-            InfraError: Other members need it for quorum.
-            InfraError: Its cluster is lost, and no other server has it.
+        Another way to reach the server is only recorded. Fails if the k3s on the server can't be upgraded to
+        this version, or to the channel's current one, if Nodes would have an unsupported version, if other
+        members need it for quorum, or if its cluster is lost and no other server has it.
         """
         outputs = ("joined", "installed", "installation", "encrypted")
         noted = {name: _olds[name] for name in outputs if _olds.get(name)}
@@ -174,12 +158,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         return UpdateResult({**_news, **noted, **has})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Removes one of several from the cluster before its server is deleted.
-
-        Raises:
-            QuorumError: The others need it, or don't answer; nothing was changed.
-            DrainError: Pods are left on it, so it stays.
-        """
+        """Removes one of several from the cluster before its server is deleted."""
         if member := _props.get("member") or _props.get("leaver"):
             leave_before_delete(self._configuration, {**_props, "member": member})
 
@@ -207,10 +186,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
 
     def _has_lost_its_cluster(self, props: Mapping[str, Any], report: Report) -> bool:
         """Whether the server, one of several, must join the others again. Then its installation is removed.
-
-        Raises:
-            InfraError: It is the only one and has no datastore; or another server or the cloud did not
-                answer.
+        Fails if it is the only one and has no datastore, or if another server or the cloud did not answer.
         """
         host, member = host_of(props), props.get("member")
         is_empty = k3s.DATASTORE not in report.files
@@ -272,11 +248,8 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
     ignored_inputs = (*_HOW_TO_REACH, _JUMP, "several", "controls", "node", "drain_seconds")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Returns when the agent has started; it joins within seconds.
-
-        Raises:
-            InfraError: The installation failed; or, with only a channel, no control server reported its
-                version.
+        """Returns when the agent has started; it joins within seconds. With only a channel, a control server
+        must report its version.
         """
         release = _release_beside(props)
         script = agent_script(props, release, reinstall=True)
@@ -295,12 +268,8 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Installs again. If the cluster changed, the agent leaves the previous one and joins the new one.
-
         Another k3s in the same cluster is an upgrade, even if only the control servers' version changed. Its
-        Node is drained first.
-
-        Raises:
-            UpgradeError: The Node stays cordoned.
+        Node is drained first, and stays cordoned after an UpgradeError.
         """
         release = _release_beside(_news)
         reinstall = is_another_cluster(_olds, _news)
@@ -398,10 +367,8 @@ def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool
 
 
 def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any], release: k3s.Release) -> bool:
-    """Whether an agent gets another k3s and stays in its cluster.
-
-    The installed version isn't an upgrade, even if a channel led to it. A channel without a pinned version
-    always may be one.
+    """Whether an agent gets another k3s and stays in its cluster. The installed version is none, even if a
+    channel led to it. A channel without a pinned version always may be one.
     """
     has_it = bool(release.version) and release.version == olds.get("installed")
     return not is_another_cluster(olds, news) and release != _asked_for(olds) and not has_it
@@ -457,10 +424,8 @@ def files_of(props: Mapping[str, Any]) -> dict[str, str]:
 
 
 def snapshot_of(props: Mapping[str, Any], start: Start) -> str:
-    """The snapshot from which a control server starts the cluster.
-
-    Returns:
-        Path on the server of the uploaded file, or a name in S3; empty: it starts from none, or joins.
+    """The path on the server of the uploaded snapshot from which it starts the cluster, or the snapshot's
+    name in S3; empty: it starts from none, or joins.
     """
     snapshot = props.get("restore_from")
     if not snapshot or start.join:

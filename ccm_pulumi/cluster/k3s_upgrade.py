@@ -35,14 +35,8 @@ def installed_in(output: str) -> str:
 
 
 async def ask_release(host: Host, release: k3s.Release) -> tuple[str, str]:
-    """The version of k3s that a server has, and the one that a release's channel leads to.
-
-    Returns:
-        Both; the first is empty where there is no k3s, the second where no channel is followed, or it can't
-        tell where it leads before the installer has gone there.
-
-    Raises:
-        InfraError: The server can't be asked, or the installer is not to be had.
+    """The version of k3s that a server has (empty: none), and the one that a release's channel leads to
+    (empty: no channel is followed, or it can't tell where it leads before the installer has gone there).
     """
     said = await _ask_version(host, k3s_scripts.print_release(release), _RELEASE_SECONDS)
     led = _LEADS.findall(said)
@@ -50,10 +44,8 @@ async def ask_release(host: Host, release: k3s.Release) -> tuple[str, str]:
 
 
 async def oldest_on(controls: Sequence[Host]) -> str:
-    """The oldest k3s of the control servers that can be asked; empty where none of these has one.
-
-    Raises:
-        InfraError: None can be asked; why the last one can't.
+    """The oldest k3s of the control servers that can be asked; empty if none of these has one. If none can be
+    asked, the error of the last one.
     """
     asked = (_ask_version(host, k3s_scripts.print_version(), _AT_ONCE) for host in controls)
     answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -73,12 +65,8 @@ async def _ask_version(host: Host, script: str, timeout: float) -> str:
 def refuse(
     installed: str, release: k3s.Release, leads: str = "", *, restores: bool = False, done: bool = False
 ) -> None:
-    """Refuses an unsupported upgrade or downgrade of k3s.
-
-    ``leads`` is the version that the release's channel leads to or, if ``done``, has led to; empty: unknown.
-
-    Raises:
-        VersionError: Names the setting.
+    """Refuses an unsupported upgrade or downgrade of k3s. ``leads`` is the version that the release's channel
+    leads to or, if ``done``, has led to; empty: unknown.
     """
     why = "" if done else why_not(installed, release, restores=restores)
     if not why and (why := why_not(installed, k3s.Release("", "", leads))):
@@ -88,14 +76,9 @@ def refuse(
 
 
 async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Release, leads: str = "") -> None:
-    """Refuses to go on without Nodes whose kubelets would be older than Kubernetes supports.
-
-    The program upgrades workers after their control servers, but not those of the cluster-autoscaler. Nothing
-    is asked where the minor version stays.
-
-    Raises:
-        VersionError: Names them.
-        InfraError: It can't be reached.
+    """Refuses to go on without Nodes whose kubelets would be older than Kubernetes supports. The program
+    upgrades workers after their control servers, but not those of the cluster-autoscaler. Nothing is asked
+    where the minor version stays.
     """
     kubelets: dict[str, str] = {}
     if changes_minor(installed, release, leads):
@@ -119,11 +102,7 @@ def _problem(release: k3s.Release, why: str) -> Problem:
 
 
 async def drain_for_upgrade(controls: Sequence[Host], node: str, seconds: int, traffic: Traffic) -> None:
-    """Cordons a Node and drains it; one that its owner has cordoned is so for good.
-
-    Raises:
-        UpgradeError: Pods are left, or the cluster could not be asked.
-    """
+    """Cordons a Node and drains it; one that its owner has cordoned is so for good."""
     try:
         async with connect_first(controls, timeout=_CONNECT_SECONDS) as shell:
             # the annotation lets the Node accept Pods again, unless its owner has cordoned it before

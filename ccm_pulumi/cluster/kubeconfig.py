@@ -53,12 +53,8 @@ class KubeconfigProvider(Provider):
         return result
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Asks whether the API server answers, and reads the kubeconfig if the certificate has expired.
-
-        With an expired certificate, Pulumi sees nothing of the cluster, which is there.
-
-        Raises:
-            InfraError: It has, and the cluster is there.
+        """Asks whether the API server answers, and reads the kubeconfig if the certificate has expired. With
+        an expired certificate, Pulumi sees nothing of the cluster: fails if that is there.
         """
         if ends_by(self.now(), props.get("kubeconfig")):
             try:
@@ -78,11 +74,8 @@ class KubeconfigProvider(Provider):
         return ReadResult(id_, outs)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Reads it by SSH.
-
-        Raises:
-            InfraError: The one on the control server has expired, too.
-            InfraError: No API server answers.
+        """Reads it by SSH; fails if the one on the control server has expired, too, or if no API server
+        answers.
         """
         original = asyncio.run(fetch(hosts_of(props)))
         if ends_by(self.now(), original):
@@ -136,9 +129,6 @@ def endpoints(original: str, props: Mapping[str, Any]) -> list[str]:
 def wait_for_endpoint(urls: Sequence[str], patience: Patience) -> str:
     """The first URL of an API server that answers, even with a refusal. It waits, because a load balancer
     needs a moment to find a healthy server.
-
-    Raises:
-        InfraError: None answers.
     """
     deadline = patience.now() + patience.seconds
     while True:

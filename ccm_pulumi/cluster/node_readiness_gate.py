@@ -33,9 +33,7 @@ class NodeReadinessGateProvider(DrainingProvider):
     ignored_inputs = ("private_key", "host_key", "address", "jump", "server_id", "others", "existed")
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares. An output that an earlier version's agent did not have is unknown in a preview: no
-        change.
-        """
+        """Compares. An unknown output that an earlier version's agent did not have is no change."""
         unreported = {name for name in _REPORTED if is_unknown(_news.get(name)) and not _olds.get(name)}
         return super().diff(
             _id, _olds, {name: value for name, value in _news.items() if name not in unreported}
@@ -48,12 +46,8 @@ class NodeReadinessGateProvider(DrainingProvider):
         return CreateResult(props["node"], dict(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Waits for the worker that was replaced, or on which k3s was installed from another release.
-
-        It was drained for that, even if the release is of the same version.
-
-        Raises:
-            InfraError: It lacks something after ``WAIT_SECONDS``.
+        """Waits for the worker that was replaced, or on which k3s was installed from another release: it was
+        drained for that, even if the release is of the same version.
         """
         asyncio.run(_await(_news, self._traffic(_news), skip_silent=False))
         return UpdateResult(dict(_news))
@@ -144,9 +138,8 @@ async def _await(
 
 async def _await_traffic(node: str, traffic: Traffic) -> None:
     """Waits until load balancers report the node as healthy: the next node loses its traffic as soon as it
-    drains.
-
-    With ``externalTrafficPolicy: Local`` they may never do so, because none of the Pods is on the node.
+    drains. With ``externalTrafficPolicy: Local`` they may never do so, because none of the Pods is on the
+    node.
     """
     try:
         for _ in range(traffic.polls):

@@ -113,13 +113,8 @@ def unregister_script(node: str) -> str:
 
 
 async def delete_node_passwords(hosts: Sequence[Host], nodes: Sequence[str]) -> None:
-    """Lets other machines, or machines with another node password, use the names of Nodes, which stay.
-
-    k3s keeps the password of each Node in a Secret, and creates another Secret for the next machine that
-    joins.
-
-    Raises:
-        InfraError: The cluster did not answer.
+    """Lets other machines, or machines with another node password, use the names of Nodes, which stay. k3s
+    keeps the password of each Node in a Secret, and creates another Secret for the next machine that joins.
     """
     what = f"deleting the node passwords of {', '.join(nodes)}"
     await run_once(hosts, _delete_password(*nodes), what=what, timeout=_SECONDS)

@@ -150,10 +150,8 @@ class PodNetwork(ProviderResource, provider=PodNetworkProvider):
 
 
 def range_of(props: Mapping[str, Any], nodes: Mapping[str, Mapping[str, Any]] | None) -> str | None:
-    """The Pods' range of a node: of its Node, or the last known one if no API server answers.
-
-    Returns:
-        None where it is unknown; empty where the node has none.
+    """The Pods' range of a node: of its Node, or the last known one if no API server answers. None: unknown;
+    empty: the node has none.
     """
     if nodes is None:
         return props.get("pod_cidr")

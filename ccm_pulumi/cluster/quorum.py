@@ -23,11 +23,7 @@ k3s kubectl get nodes --selector=node-role.kubernetes.io/etcd=true --request-tim
 
 
 async def read_members(shell: Shell) -> dict[str, str]:
-    """Addresses of the cluster's control servers, by node name; empty if k3s is not installed.
-
-    Raises:
-        RemoteCommandError: The cluster did not answer.
-    """
+    """Addresses of the cluster's control servers, by node name; empty if k3s is not installed."""
     said = await shell.run(_LIST, what="listing the control servers", timeout=ASK_SECONDS)
     return {} if said.strip() == _NONE else members_of(json.loads(said))
 
@@ -60,10 +56,8 @@ def members_of(listing: Mapping[str, Any]) -> dict[str, str]:
 
 
 async def start_stopped(hosts: Sequence[Host]) -> int:
-    """Starts k3s on control servers where it is installed and stopped, without waiting for it.
-
-    Returns:
-        The number of them on which k3s runs or starts. Unreachable servers don't count.
+    """Starts k3s on control servers where it is installed and stopped, without waiting for it. Returns on how
+    many of them it runs or starts; unreachable servers don't count.
     """
 
     async def start(host: Host) -> bool:
@@ -79,11 +73,7 @@ async def start_stopped(hosts: Sequence[Host]) -> int:
 
 
 async def wait_for_api(hosts: Sequence[Host]) -> None:
-    """Waits until the API answers on one of several control servers.
-
-    Raises:
-        InfraError: It answered on none of them in time.
-    """
+    """Waits until the API answers on one of several control servers; fails if it answers on none in time."""
     async with connect_first(hosts, timeout=_READY_SECONDS):
         pass
 
@@ -94,22 +84,14 @@ def is_quorum(running: int, members: int) -> bool:
 
 
 def check_quorum(node: str, others: Mapping[str, bool]) -> None:
-    """Refuses to remove a member that the others need for quorum; ``others``: whether each answers.
-
-    Raises:
-        QuorumError: Too few do.
-    """
+    """Refuses to remove a member that the others need for quorum; ``others``: whether each answers."""
     if sum(others.values()) < len(others) // 2 + 1:
         raise QuorumError(node, _states(others))
 
 
 async def check_quorum_for_restart(host: Host, node: str) -> None:
-    """Checks that the other members keep quorum while k3s on a control server restarts.
-
-    If the API on that server does not answer, the member does not count, and the restart may repair it.
-
-    Raises:
-        InfraError: They would lose quorum, or the server can't be reached.
+    """Checks that the other members keep quorum while k3s on a control server restarts. If the API on that
+    server does not answer, the member does not count, and the restart may repair it.
     """
     async with connect(host) as shell:
         try:
@@ -120,12 +102,8 @@ async def check_quorum_for_restart(host: Host, node: str) -> None:
 
 
 def check_restart(node: str, others: Mapping[str, bool]) -> None:
-    """Refuses to restart a member without which the cluster loses quorum.
-
-    With two members every restart loses quorum. It is allowed, as a step towards three members or one.
-
-    Raises:
-        InfraError: Too few do.
+    """Refuses to restart a member without which the cluster loses quorum. With two members every restart
+    loses quorum: it is allowed, as a step towards three members or one.
     """
     members = len(others) + 1
     if members > 2 and sum(others.values()) < members // 2 + 1:

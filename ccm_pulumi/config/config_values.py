@@ -22,9 +22,7 @@ def decoded(value: Any) -> Any:
 
 
 def as_typed(value: Any) -> Any:
-    """The string that a user typed: ``pulumi config set --path`` converts ``true`` to a boolean and ``1`` to
-    a number. Other types are returned unchanged.
-    """
+    """The string that a user typed, where ``pulumi config set --path`` made a boolean or an integer of it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else value
@@ -64,11 +62,7 @@ def nearest(name: Any, known: Iterable[str], prefix: str = "") -> str:
 
 
 def word(value: Any) -> str:
-    """A name.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """A name; a ValueError means that it is something else."""
     if not isinstance(value, str) or not re.fullmatch(r"[\w.-]{1,63}", value, re.ASCII):
         raise ValueError
     return value

@@ -25,11 +25,7 @@ class _Field:
     names: Sequence[str] = ()
 
     def values(self, text: str) -> frozenset[int]:
-        """The numbers that it selects.
-
-        Raises:
-            ValueError: It is invalid; the text says why.
-        """
+        """The numbers that it selects; a ValueError says why it is invalid."""
         return frozenset().union(*(self._span(part) for part in text.split(",")))
 
     def _span(self, text: str) -> range:

@@ -32,12 +32,7 @@ class Rule:
 
 
 def parse_rules(entries: Any) -> tuple[Rule, ...]:
-    """Reads a list of rules.
-
-    Raises:
-        TypeError: It isn't a list.
-        ValueError: There are too many rules, or some are invalid; the text says which and what is allowed.
-    """
+    """Reads a list of rules. A ValueError says which rules are invalid, and what is allowed."""
     if not isinstance(entries, list):
         raise TypeError
     rules, wrong = [], []
@@ -59,11 +54,8 @@ def parse_rules(entries: Any) -> tuple[Rule, ...]:
 
 
 def parse_sources(items: Iterable[Any]) -> tuple[str, ...]:
-    """Reads addresses, ranges and ``any`` as ranges without duplicates.
-
-    Raises:
-        ValueError: One of them is invalid, or there are too many.
-        TypeError: Likewise.
+    """Reads addresses, ranges and ``any`` as ranges without duplicates. A ValueError or TypeError: one is
+    invalid, or there are too many.
     """
     ranges = [part for item in items for part in _source(item)]
     if len(ranges) > MAX_SOURCES:

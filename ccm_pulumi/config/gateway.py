@@ -48,11 +48,7 @@ class OwnGateway:
 
 
 def read_gateway(setting: Mapping[str, Any]) -> OwnGateway:
-    """Reads the setting.
-
-    Raises:
-        ValueError: It is invalid, or the file has no key.
-    """
+    """Reads the setting; a ValueError means that it is invalid, or that the file has no key."""
     if not setting:
         return OwnGateway()
     if setting.keys() - _PATTERNS.keys() or _NEEDED - setting.keys():
@@ -67,11 +63,7 @@ def read_gateway(setting: Mapping[str, Any]) -> OwnGateway:
 
 
 def read_key(path: str) -> str:
-    """The private key in a file; the path is absolute, relative to the program, or begins with ``~``.
-
-    Raises:
-        GatewayKeyError: The file has no usable key.
-    """
+    """The private key in a file, whose path is absolute, relative to the program, or begins with ``~``."""
     import asyncssh  # noqa: PLC0415 (it takes half a second, and only a gateway needs it)
 
     try:

@@ -1,7 +1,5 @@
-"""Pools: groups of equal workers, from the setting ``pools``.
-
-A worker's name consists of its pool's name and its number in the pool. So the removal of a pool renames no
-others.
+"""Pools: groups of equal workers, from the setting ``pools``. A worker's name consists of its pool's name and
+its number in the pool, so the removal of a pool renames no others.
 """
 
 from __future__ import annotations
@@ -258,11 +256,7 @@ def _raise_all(wrong: Sequence[str]) -> None:
 
 
 def taint_parts(text: Any) -> tuple[str, str, str]:
-    """Key, value and effect of a taint as kubectl writes it.
-
-    Raises:
-        ValueError: It is not a taint; the text says what is allowed.
-    """
+    """Key, value and effect of a taint as kubectl writes it; a ValueError says what is allowed."""
     left, _, effect = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     key, _, content = left.partition("=")
     if effect not in EFFECTS or not is_label(key, content):

@@ -244,11 +244,7 @@ def snapshot() -> Type:
 
 
 def json_of(value: Any, kind: type) -> Any:
-    """The value of a structured setting.
-
-    Raises:
-        TypeError: It has another type.
-    """
+    """The value of a structured setting; a TypeError means that it has another type."""
     content = decoded(value)
     if not isinstance(content, kind):
         raise TypeError

@@ -52,11 +52,7 @@ class Patience:
 
 
 def cloud_of(configuration: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Cloud:
-    """The API that the hcloud plugin uses too: the stack's configuration, then the environment.
-
-    Raises:
-        ConfigurationError: There is no token, or an invalid one.
-    """
+    """The API that the hcloud plugin uses, too: the stack's configuration, then the environment."""
     token = configuration.get("hcloud:token") or environment.get("HCLOUD_TOKEN")
     check_token(token)
     endpoint = configuration.get("hcloud:endpoint") or environment.get("HCLOUD_ENDPOINT") or REAL_ENDPOINT
@@ -64,11 +60,7 @@ def cloud_of(configuration: Mapping[str, Any], environment: Mapping[str, str] = 
 
 
 def check_token(token: str | None) -> None:
-    """Refuses an invalid token before it is sent.
-
-    Raises:
-        ConfigurationError: Without showing the token.
-    """
+    """Refuses a missing or invalid token before it is sent, without showing it."""
     if not token:
         advice = "run pulumi config set --secret hcloud:token, or set HCLOUD_TOKEN in the environment"
         raise ConfigurationError([Problem(TOKEN_KEY, None, advice)])
@@ -89,11 +81,7 @@ _OPENER = urllib.request.build_opener(NoRedirects)
 
 @contextmanager
 def understood(what: str) -> Iterator[None]:
-    """Converts errors of reading an answer, such as a null in place of an object.
-
-    Raises:
-        CloudError: Something can't be read.
-    """
+    """Converts errors of reading an answer, such as a null in place of an object, into a CloudError."""
     try:
         yield
     except CloudError:
@@ -103,11 +91,7 @@ def understood(what: str) -> Iterator[None]:
 
 
 def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any]]:
-    """All pages of a list. ``query`` is empty or begins with an ampersand.
-
-    Raises:
-        CloudError: As ``fetch`` does; or an answer is not a page of objects.
-    """
+    """All pages of a list. ``query`` is empty or begins with an ampersand."""
     items: list[Mapping[str, Any]] = []
     page: int | None = 1
     while page:
@@ -138,11 +122,9 @@ def fetcher(cloud: Cloud, timeout: float = TIMEOUT, patience: Patience | None = 
 def call(
     cloud: Cloud, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout: float = TIMEOUT
 ) -> Mapping[str, Any]:
-    """One call of the API; an empty answer is an empty mapping. The path begins with a slash.
-
-    Raises:
-        ConfigurationError: The token is not accepted.
-        CloudError: Anything else; looked for in the answer, what it lacks is one, too.
+    """One call of the API; an empty answer is an empty mapping. The path begins with a slash. A
+    ConfigurationError means that the token is not accepted. Anything else is a CloudError; looked for in the
+    answer, what it lacks is one, too.
     """
     if not cloud.endpoint.startswith(("http://", "https://")):
         raise CloudError(cloud.endpoint, "must have an address that begins with https:// or http://")
@@ -186,11 +168,7 @@ def _read(content: bytes, request: str) -> Mapping[str, Any]:
 
 
 def fetch_or_none(fetch: Fetch, path: str) -> Mapping[str, Any] | None:
-    """The answer at a path; None: there is nothing.
-
-    Raises:
-        CloudError: The cloud did not answer.
-    """
+    """The answer at a path; None: there is nothing."""
     try:
         return fetch(path)
     except CloudError as error:
@@ -200,11 +178,7 @@ def fetch_or_none(fetch: Fetch, path: str) -> Mapping[str, Any] | None:
 
 
 def read_server(cloud: Cloud, server_id: str) -> Mapping[str, Any] | None:
-    """A server as the API returns it; None if it is deleted.
-
-    Raises:
-        CloudError: The cloud did not answer.
-    """
+    """A server as the API returns it; None if it is deleted."""
     path = f"/servers/{server_id}"
     answer = fetch_or_none(fetcher(cloud), path)
     if answer is None:
@@ -246,11 +220,7 @@ def may_write(cloud: Cloud) -> bool:
 
 
 def power_off(cloud: Cloud, server_id: str, patience: Patience | None = None) -> None:
-    """Cuts a server's power, and waits until it is off. A deleted server counts as off.
-
-    Raises:
-        CloudError: The API refuses, or the server still runs.
-    """
+    """Cuts a server's power, and waits until it is off. A deleted server counts as off."""
     patience = patience or Patience()
     deadline = patience.now() + patience.seconds
     try:

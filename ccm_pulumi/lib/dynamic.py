@@ -113,19 +113,12 @@ class CloudProvider(Provider):
         self._configuration = {name: req.config.get(name) for name in self.configuration_keys}
 
     def cloud(self) -> Cloud:
-        """The cloud's API.
-
-        Raises:
-            ConfigurationError: There is no token.
-        """
+        """The cloud's API; a ConfigurationError means that there is no token."""
         return cloud_of(self._configuration, os.environ)
 
 
 class ProviderResource(Resource):
-    """A resource of one of our providers. Its inputs are keyword arguments.
-
-    Its outputs are the annotations of the class, besides the inputs.
-    """
+    """A resource of one of our providers: inputs are keyword arguments, outputs the class's annotations."""
 
     secret_outputs: ClassVar[tuple[str, ...]] = ()
     _of: ClassVar[type[Provider]]

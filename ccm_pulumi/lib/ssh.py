@@ -60,13 +60,9 @@ class Shell(Protocol):
         ...
 
     async def run(self, script: str, *, what: str, timeout: float) -> str:
-        """Runs a shell script and returns what it wrote to standard output.
-
-        The script is sent to standard input, so that secrets in it never appear in a process list. ``what``
-        names it in errors, as in "installing k3s".
-
-        Raises:
-            RemoteCommandError: It ended with another code than 0, or not in time.
+        """Runs a shell script and returns what it wrote to standard output. The script is sent to standard
+        input, so that secrets in it never appear in a process list. ``what`` names it in errors, as in
+        "installing k3s". A RemoteCommandError: it ended with another code than 0, or not in time.
         """
         ...
 
@@ -79,11 +75,8 @@ class Shell(Protocol):
 async def connect(
     host: Host, *, timeout: float = CONNECT_SECONDS, clock: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[Shell]:
-    """Connects, trying again until ``timeout`` seconds are over: a server that boots refuses at first.
-
-    Raises:
-        UnreachableError: No answer, or no login, in time.
-        HostKeyError: The server has another host key.
+    """Connects, trying again until ``timeout`` seconds are over: a server that boots refuses at first. An
+    UnreachableError: no answer, or no login, in time; a HostKeyError: the server has another host key.
     """
     connections = await _connect(host, timeout, clock)
     try:
@@ -96,12 +89,9 @@ async def connect(
 async def connect_first(
     hosts: Sequence[Host], *, timeout: float = CONNECT_SECONDS, clock: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[Shell]:
-    """Connects to the first of several control servers on which the Kubernetes API is ready.
-
-    With one host this is ``connect``, without a check of the API. One host gets a few seconds at a time.
-
-    Raises:
-        InfraError: None of them was ready in time; the error of the last one.
+    """Connects to the first of several control servers on which the Kubernetes API is ready. With one host
+    this is ``connect``, without a check of the API. One host gets a few seconds at a time. If none is ready
+    in time, the error of the last one.
     """
     async with AsyncExitStack() as stack:
         if len(hosts) == 1:
@@ -115,9 +105,6 @@ async def run_once(
 ) -> str:
     """Runs one script on a server, or on the first of several control servers that is ready. ``within`` is
     the timeout of the connection.
-
-    Raises:
-        InfraError: No connection in time, or the script failed.
     """
     async with connect_first(hosts, timeout=within) as shell:
         return await shell.run(script, what=what, timeout=timeout)
@@ -165,11 +152,7 @@ async def _first_ready(
 async def read_object(
     shell: Shell, kind: str, name: str, *, what: str, namespace: str = "", timeout: float = 30.0
 ) -> Mapping[str, Any] | None:
-    """An object as the API returns it; None where there is none.
-
-    Raises:
-        RemoteCommandError: The cluster did not answer.
-    """
+    """An object as the API returns it; None where there is none."""
     where = f"--namespace={namespace} " if namespace else ""
     command = f"k3s kubectl {where}get {kind} {shlex.quote(name)} --ignore-not-found -o json"
     found = await shell.run(command, what=what, timeout=timeout)

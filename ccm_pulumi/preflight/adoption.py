@@ -39,13 +39,9 @@ State = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def read_state() -> State:
-    """The state of this stack as the engine last wrote it.
-
-    The function is the one behind ``StackReference.outputs`` (resource/deploy/builtins.go of Pulumi). The
-    engine writes the state at the same time, and a half-written file can't be read for a moment.
-
-    Raises:
-        InfraError: It could not be read.
+    """The state of this stack as the engine last wrote it. The function is the one behind
+    ``StackReference.outputs`` (resource/deploy/builtins.go of Pulumi). The engine writes the state at the
+    same time, and a half-written file can't be read for a moment.
     """
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     for wait in (*_WAITS, None):
@@ -76,10 +72,8 @@ class Adoption:
     _found: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     def import_id(self, kind: str, name: str, inputs: Mapping[str, Any]) -> str | None:
-        """The ID that a resource is imported by; None: it is created, or in the state.
-
-        Raises:
-            InfraError: The object exists, but may belong to another stack.
+        """The ID that a resource is imported by; None: it is created, or in the state. Fails if the object
+        exists, but may belong to another stack.
         """
         if (kind, name) in self.state:
             return None

@@ -59,15 +59,12 @@ def choose(
     has_capacity: Callable[[Placement], bool],
     present: Mapping[str, Present],
 ) -> tuple[list[ServerSpec], list[ServerSpec]]:
-    """Chooses the placement of each server.
+    """Chooses the placement of each server. Returns the servers with it, and those of them without capacity,
+    which have the first that they try.
 
     An existing server stays where it is, at a fallback too, until the settings want another placement. Then
     it gets that one, never a fallback. A new server gets the first placement with capacity. So does a server
     that is recreated; its current placement is the first that it tries.
-
-    Returns:
-        The servers with their placement, and those of them without capacity, which have the first that they
-        try.
     """
     chosen: list[ServerSpec] = []
     unplaceable = []
@@ -113,9 +110,7 @@ def has_another_image(server: ServerSpec, here: Present) -> bool:
 def type_problems(
     servers: Sequence[ServerSpec], catalogue: Catalogue, present: Mapping[str, Present]
 ) -> list[Problem]:
-    """Server types to which Hetzner can't change a server in place: the request would fail
-    while it is off.
-    """
+    """Types to which Hetzner can't change a server in place: the request would fail while it is off."""
     resized = resized_in_place(servers, present)
     problems = []
     for server in servers:

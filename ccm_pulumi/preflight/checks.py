@@ -81,11 +81,7 @@ def check_everything(
     environment: Mapping[str, str] = os.environ,
     now: datetime | None = None,
 ) -> Checked:
-    """Reads the settings and asks the cloud.
-
-    Raises:
-        InfraError: With all problems that could be found.
-    """
+    """Reads the settings and asks the cloud; the error has all problems that could be found."""
     settings, problems = parse_settings(configuration)
     try:
         cloud = cloud_of(configuration, environment)

@@ -18,11 +18,7 @@ _SECONDS = 10.0
 
 
 def refuse_to_shut_out(allowed: Collection[str], state: State, ask: Callable[[Host], str]) -> None:
-    """Refuses a changed allow-list that does not contain this program's address, as far as ``ask`` knows it.
-
-    Raises:
-        ConfigurationError: With the address.
-    """
+    """Refuses a changed allow-list without this program's address, as far as ``ask`` knows that."""
     host = _entrance(state)
     if host is None or set(allowed) == _allowed_before(state):
         return

@@ -58,13 +58,9 @@ class Network(pulumi.ComponentResource):
         self.register_outputs({"id": self.id})
 
     def keep_subnet(self) -> None:
-        """Fails a preview in which the subnet would be replaced, before anything is changed.
-
+        """Fails a preview in which the subnet would be replaced, later, but before anything is changed.
         Pulumi would detach the control servers and then wait up to twenty minutes for the load balancers in
         the subnet. No resource could refuse that: only a preview shows it.
-
-        Raises:
-            pulumi.RunError: Later.
         """
         pulumi.Output.from_input(_known(self.subnet.id))
 

@@ -25,9 +25,7 @@ class PodRoutesProvider(CloudProvider):
 
 
 class PodRoutes(ProviderResource, provider=PodRoutesProvider):
-    """The routes to the cluster's Pods in an imported network, as one resource to delete after
-    all servers.
-    """
+    """The routes to the cluster's Pods in an imported network, to delete after all servers."""
 
 
 def remove_routes(
@@ -37,9 +35,8 @@ def remove_routes(
     report: Callable[[str], None],
     patience: Patience | None = None,
 ) -> None:
-    """Removes the routes that servers of the cluster have left behind.
-
-    They cost nothing: none stops a destroy.
+    """Removes the routes that servers of the cluster have left behind. They cost nothing: none stops a
+    destroy.
     """
     try:
         network = fetcher(cloud, patience=patience)(f"/networks/{network_id}")["network"]

@@ -222,11 +222,7 @@ exit 0
 
 
 def parse(text: str) -> Report:
-    """Parses the output of ``probe_script``.
-
-    Raises:
-        InfraError: It is something else.
-    """
+    """Parses the output of ``probe_script``; fails if it is something else."""
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -288,11 +284,7 @@ def _nodes(text: str) -> dict[str, Mapping[str, Any]]:
 
 
 async def ask(host: Host, *, timeout: float = CONNECT_SECONDS) -> Report:
-    """The report of a server, as it is now.
-
-    Raises:
-        InfraError: It could not be reached, is another one, or printed something else.
-    """
+    """The report of a server, as it is now."""
     async with connect(host, timeout=timeout) as shell:
         what = "reading the files and units of this program"
         return parse(await shell.run(probe_script(), what=what, timeout=SCRIPT_SECONDS))
@@ -305,10 +297,7 @@ def _tell(line: str) -> None:
 
 
 class Probes:
-    """Reports of servers that several callers ask for at the same time: each server is asked once.
-
-    Safe for threads.
-    """
+    """Reports of servers for several callers at the same time: asks each server once. Safe for threads."""
 
     def __init__(
         self,

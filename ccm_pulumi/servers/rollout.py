@@ -62,11 +62,7 @@ def _pools(servers: Sequence[ServerSpec]) -> list[tuple[list[str], int]]:
 
 
 class Rollout:
-    """The rollout order of all servers, and the resources that show that a server is done.
-
-    Args:
-        waits: The roles that a server waits for, by its role.
-    """
+    """The roles that a server waits for (``waits``), and the resources that show that a server is done."""
 
     def __init__(self, waits: Mapping[str, Sequence[str]]) -> None:
         self._waits = waits

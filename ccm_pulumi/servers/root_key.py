@@ -16,11 +16,7 @@ _SECONDS = 30.0
 
 
 async def rotate(before: Host, after: Host) -> None:
-    """Replaces a server's key: ``before`` has the current one, ``after`` the new one.
-
-    Raises:
-        InfraError: It could not be reached, or refused the login.
-    """
+    """Replaces a server's key: ``before`` has the current one, ``after`` the new one."""
     old, new = public_half(before.private_key), public_half(after.private_key)
     try:
         what = "adding the new SSH key"

@@ -62,11 +62,7 @@ def host_of(props: Mapping[str, Any]) -> Host:
 
 
 def host_at(way: Mapping[str, Any], private_key: str) -> Host:
-    """The host of ``Access.way``, or of the user's own gateway.
-
-    Raises:
-        GatewayKeyError: The gateway's key can't be read.
-    """
+    """The host of ``Access.way``, or of the user's own gateway, whose key must be readable."""
     jump, key_file = way.get("jump"), way.get("key_file", "")
     return Host(
         way["address"],
@@ -120,11 +116,7 @@ class ScriptProvider(OneServerProvider):
         return str(props["script"])
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Runs the script.
-
-        Raises:
-            InfraError: The server could not be reached, or the script failed.
-        """
+        """Runs the script."""
         script = self.script(props)
         asyncio.run(run_once([host_of(props)], script, what=self.what, timeout=self.seconds))
         return CreateResult(props["server_id"], dict(props))
@@ -146,11 +138,8 @@ class BootProvider(OneServerProvider, CloudProvider):
         return CreateResult(props["server_id"], {**props, "host_key": host_key})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Waits again, for a server with the known host key. After a rebuild it accepts any host key.
-
-        Raises:
-            HostKeyError: It has another one, and the cloud lists no rebuild since.
-            InfraError: It could not be reached.
+        """Waits again, for a server with the known host key. After a rebuild it accepts any host key. A
+        HostKeyError: it has another one, and the cloud lists no rebuild since.
         """
         noted = {name: _olds[name] for name in ("host_key", "rebuilt") if _olds.get(name)}
         if _olds.get(DRIFT):
@@ -202,10 +191,8 @@ class RootKeyProvider(Provider):
     ignored_inputs = ("address", "host_key", "jump")
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Adds the new key, logs in with it, and removes the old one.
-
-        Raises:
-            InfraError: The server could not be reached, or refused the login; then it has the old key.
+        """Adds the new key, logs in with it, and removes the old one. If that fails, the server has the old
+        key.
         """
         if _olds["private_key"] != _news["private_key"]:
             before = host_of({**_news, "private_key": _olds["private_key"]})

@@ -96,9 +96,8 @@ def made_of(servers: Sequence[ServerSpec], existing: Collection[str]) -> dict[st
 
 
 def changed(before: Made, after: Made) -> list[str]:
-    """Names of changed inputs that replace the server.
-
-    An input that only one of them has doesn't count, because earlier versions recorded fewer.
+    """Names of changed inputs that replace the server. An input that only one of them has doesn't count,
+    because earlier versions recorded fewer.
     """
     common = before.inputs.keys() & after.inputs.keys() - {*after.in_place}
     return sorted(
@@ -176,11 +175,8 @@ class ServerPlanProvider(CloudProvider):
     id_format = "{cluster}"
 
     def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
-        """Adds the revisions, so that a preview knows them.
-
-        Raises:
-            ConfigurationError: A server would be replaced, and no other one can be made.
-            CloudError: The cloud did not answer for that.
+        """Adds the revisions, so that a preview knows them. Fails if a server would be replaced, and the
+        cloud can't make another one.
         """
         servers = _made(news["servers"])
         _asked[news["cluster"]] = Asked(servers, frozenset(news["allowed"]))
@@ -228,12 +224,7 @@ class ServerGuardProvider(CloudProvider):
     id_format = "{cluster}"
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares the IDs; a server with an unknown one is replaced.
-
-        Raises:
-            InfraError: A server must not be deleted.
-            CloudError: The cloud did not answer whether a server is still there.
-        """
+        """Compares IDs; a server with an unknown one is replaced. Fails if it must not be deleted."""
         asked = _asked.get(_news["cluster"], _NOTHING)
         before, ids = _made(_olds["servers"]), ids_of(_olds)
         olds = {role: Old(number, before[role]) for role, number in ids.items() if role in before}
@@ -262,9 +253,7 @@ class ServerGuardProvider(CloudProvider):
 
 
 def _refusal(reasons: Mapping[str, str], switch: str) -> str:
-    """The error text: the reasons by ID, and the change that allows the plan, in which ``{}`` stands for the
-    IDs.
-    """
+    """The error text: reasons by ID, and ``switch``, the change that allows the plan (``{}``: the IDs)."""
     return (
         "the plan would delete servers that the cluster needs. No server was changed\n"
         f"{listed(reasons.values())}\n"

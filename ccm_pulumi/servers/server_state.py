@@ -59,11 +59,7 @@ class ServerStateProvider(CloudProvider):
         return ReadResult(_id, now, {**_props, "attached": True, "running": True})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Changes the type, and attaches the server again: with its address if the subnet has that.
-
-        Raises:
-            InfraError: Something else has it.
-        """
+        """Changes the type, and attaches the server again: with its address if the subnet has that."""
         ip = _olds["ip"] if IPv4Address(_olds["ip"]) in IPv4Network(subnet_of(_news)) else None
         # What the program wanted in the last run and what the server got, and likewise now. Where one of both
         # says nothing, another type needed another server.
@@ -116,11 +112,8 @@ def settle(
     cloud: Cloud, server_id: str, subnet_id: str, ip: str | None, patience: Patience | None = None
 ) -> str:
     """Attaches a server to a subnet, after it is detached where it has another address, and switches it on.
-
-    Without an ``ip`` it gets any address, or keeps the one that it has. Returns its address.
-
-    Raises:
-        InfraError: Something else has it.
+    Without an ``ip`` it gets any address, or keeps its own. Returns its address. Fails if something else has
+    it.
     """
     patience = patience or Patience()
     network, subnet_range = int(subnet_id.partition("-")[0]), subnet_id.partition("-")[2]
@@ -149,9 +142,8 @@ def settle(
 def next_step(
     server: Mapping[str, Any], network: int, subnet_range: str, ip: str | None
 ) -> tuple[str, Mapping[str, Any]] | None:
-    """The action that brings a server closer to running in a network, and its body; None: it does.
-
-    The server is as the API returns it. With an ``ip`` it gets that, otherwise any of the subnet's range.
+    """The action and its body that bring a server (as the API returns it) closer to running in a network;
+    None: it does. With an ``ip`` it gets that, otherwise any of the subnet's range.
     """
     found = _address(server, network)
     if found and ip in (None, found):
