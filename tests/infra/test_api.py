@@ -50,7 +50,7 @@ def test_no_redirect_takes_the_token_elsewhere(status):
             self.end_headers()
 
     with serving(There) as there, serving(Here) as here:
-        with pytest.raises(CloudError, match=f"with {status}; redirects aren't") as caught:
+        with pytest.raises(CloudError, match=f"with the redirect {status}") as caught:
             call(Cloud(f"http://127.0.0.1:{here}/v1", TOKEN), "GET", "/servers")
         assert caught.value.status == status
         # an answer, whatever it is, is enough for that one

@@ -196,7 +196,7 @@ async def test_pods_go_when_a_controller_manager_takes_them_out_of_services(clus
 async def test_a_cluster_in_which_none_leads_is_drained_all_the_same(cluster):
     run, told = cluster
     (said,) = await run(NODE, leases=[lease(0, 30)])
-    assert "no kube-controller-manager was the leader" in said
+    assert "no kube-controller-manager has been the leader" in said
     assert told() == [*CORDONED, DRAINED]
 
 

@@ -156,7 +156,7 @@ def test_all_that_is_wrong_is_named_at_once(defaults):
     assert found["[2].count"].startswith("ccm-from-scratch:pools[2].count: is not set")
     assert "a=b:NoExecute: another taint has the same key and effect" in found["[2].taints"]
     assert "of Kubernetes set and remove this taint" in found["[2].taints"]
-    assert "node.kubernetes.io/… and kubelet.kubernetes.io" in found["[4].labels"]
+    assert "node.kubernetes.io or kubelet.kubernetes.io" in found["[4].labels"]
 
 
 def test_names_fit_with_the_clusters_and_the_number(defaults):

@@ -76,7 +76,7 @@ def test_the_network_has_room_for_the_nat_server_and_every_control_server(defaul
     full = {"subnetCidr": "10.0.0.0/24", "controlCount": "3"}
     assert read_settings(configured(defaults, **PRIVATE, **full, workerCount="96"))
     said = problems(defaults, **PRIVATE, **full, workerCount="97")["controlCount"]
-    assert "97 workers and the NAT server there are 101 servers, but a Hetzner network takes 100" in said
+    assert "97 workers and the NAT server there are 101 servers, but a Hetzner network can have at most 100" in said
     assert read_settings(configured(defaults, **full, workerCount="97"))
     assert "98 workers there are 101" in problems(defaults, **full, workerCount="98")["controlCount"]
 
@@ -272,7 +272,7 @@ def test_a_gateway_that_cannot_be_used_is_refused(defaults, own, change):
 def test_a_key_that_went_is_told_at_once(own, tmp_path):
     (tmp_path / "key").unlink()
     jump = {"address": "198.51.100.7", "host_key": "H", "key_file": own["keyFile"]}
-    with pytest.raises(GatewayKeyError, match=r"gateway\.keyFile .*key can't be used: .*No such file"):
+    with pytest.raises(GatewayKeyError, match=r"key in .*gateway\.keyFile can't be used: .*No such file"):
         host_of({"address": "10.0.0.3", "private_key": "K", "jump": jump})
 
 

@@ -55,7 +55,7 @@ async def test_an_adopted_one_is_released(site: BalancerSite) -> None:
     await site.ensure(view(annotations={"adopt": str(theirs["id"])}))
     assert (await site.one())["labels"].keys() >= {LABEL, "ccm-from-scratch/cluster"}
     [told] = await destroy(site)
-    assert "stays, without the labels" in told
+    assert "kept the load balancer " in told
     assert (await site.one())["labels"] == {"team": "shop"}
 
 
