@@ -160,7 +160,7 @@ def differences(script: str, report: Report) -> list[str]:
 def file_differences(wanted: Mapping[str, str], report: Report) -> list[str]:
     """Files that are missing or different on a server, for a person; ``wanted`` has the SHA-256 by path."""
     return [
-        f"the file {path} {'was changed' if path in report.files else 'is missing'}"
+        f"{path} {'was changed' if path in report.files else 'is missing'}"
         for path, content in wanted.items()
         if report.files.get(path) != content
     ]
