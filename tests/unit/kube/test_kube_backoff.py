@@ -19,13 +19,6 @@ def test_bucket_gives_its_burst_then_its_rate():
     assert bucket.reserve(10) == 0
 
 
-def test_take_never_goes_into_debt():
-    bucket = TokenBucket(1, 2)
-    assert [bucket.take(0) for _ in range(4)] == [True, True, False, False]
-    assert bucket.take(1)
-    assert not bucket.take(1)
-
-
 def test_bucket_ignores_a_clock_that_goes_back():
     bucket = TokenBucket(1, 1)
     assert bucket.take(100)

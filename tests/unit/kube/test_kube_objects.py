@@ -16,37 +16,7 @@ from ccm.kube.objects import (
     decode_object,
     reference_to,
     to_wire,
-    wire_name,
 )
-
-NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "n1", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}},
-    "spec": {
-        "providerID": "x://1",
-        "podCIDRs": ["10.0.0.0/24"],
-        "taints": [{"key": "k", "effect": "NoSchedule"}],
-    },
-    "status": {
-        "addresses": [{"type": "InternalIP", "address": "10.0.0.2"}],
-        "conditions": [{"type": "Ready", "status": "True"}],
-        "nodeInfo": {"kubeletVersion": "v1.36.0"},
-    },
-}
-
-
-def test_wire_names_are_kubernetes_own():
-    names = {
-        "provider_id": "providerID",
-        "pod_cidrs": "podCIDRs",
-        "resource_version": "resourceVersion",
-        "load_balancer_ip": "loadBalancerIP",
-        "external_ips": "externalIPs",
-        "ip_mode": "ipMode",
-        "load_balancer_source_ranges": "loadBalancerSourceRanges",
-    }
-    assert {name: wire_name(name) for name in names} == names
 
 
 @pytest.mark.parametrize("kind", [Node, Service, LeaseSpec, Event])
@@ -80,7 +50,8 @@ def test_whatever_can_not_be_read_is_a_decode_error(text):
 
 
 def test_reference_names_the_object():
-    reference = reference_to(decode(json.dumps(NODE).encode(), Node))
+    text = b'{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","uid":"u","resourceVersion":"7"}}'
+    reference = reference_to(decode(text, Node))
     assert to_wire(reference) == {
         "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "resourceVersion": "7",
     }  # fmt: skip

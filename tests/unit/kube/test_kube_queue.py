@@ -54,20 +54,6 @@ async def test_failures_double_the_delay_up_to_the_cap():
     assert queue.failures("a") == 0
 
 
-async def test_many_failing_keys_share_one_bucket():
-    queue = WorkQueue()
-    for number in range(150):
-        queue.add_rate_limited(str(number))
-    await asyncio.sleep(0.006)
-    assert len(queue) == 100
-    await asyncio.sleep(5)
-    assert len(queue) == 150
-    await asyncio.sleep(60)
-    queue.add_rate_limited("later")
-    await asyncio.sleep(0.006)
-    assert len(queue) == 151, "the bucket is full again"
-
-
 async def test_cancelled_worker_leaves_the_key_to_the_next():
     queue = WorkQueue()
     first = asyncio.create_task(queue.get())

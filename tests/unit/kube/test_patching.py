@@ -34,6 +34,7 @@ def test_merge_reaches_any_object_from_any_other(old, new):
     assert old == before
 
 
+DISK, NEW = {"type": "Disk", "status": "True"}, {"type": "New", "status": "True"}
 ADDRESSES = {"addresses": [{"type": "InternalIP", "address": "1"}, {"type": "Hostname", "address": "h"}]}
 
 
@@ -41,20 +42,9 @@ ADDRESSES = {"addresses": [{"type": "InternalIP", "address": "1"}, {"type": "Hos
     ("old", "patch", "new"),
     [
         (  # conditions merge by type
-            {
-                "conditions": [
-                    {"type": "Ready", "status": "True", "reason": "x"},
-                    {"type": "Disk", "status": "True"},
-                ]
-            },
-            {"conditions": [{"type": "Ready", "status": "False"}, {"type": "New", "status": "True"}]},
-            {
-                "conditions": [
-                    {"type": "Ready", "status": "False", "reason": "x"},
-                    {"type": "Disk", "status": "True"},
-                    {"type": "New", "status": "True"},
-                ]
-            },
+            {"conditions": [{"type": "Ready", "status": "True", "reason": "x"}, DISK]},
+            {"conditions": [{"type": "Ready", "status": "False"}, NEW]},
+            {"conditions": [{"type": "Ready", "status": "False", "reason": "x"}, DISK, NEW]},
         ),
         (  # taints are replaced whole
             {"taints": [{"key": "a"}, {"key": "b"}]},
