@@ -46,12 +46,6 @@ def test_labels_of_kubernetes_domains_are_refused(key: str, taken: bool) -> None
     assert changes.skipped == ({} if taken else {key: "the domain of this label is reserved for Kubernetes"})
 
 
-def test_an_existing_label_of_the_owner_is_never_overwritten() -> None:
-    changes = labels_for(machine(team="cloud"), {"team": "mine"})
-    assert "team" not in changes.set
-    assert "'mine'" in changes.skipped["team"]
-
-
 def test_a_copied_label_follows_the_cloud_and_one_that_was_changed_by_hand_does_not() -> None:
     present = {"team": "blue"}
     copied = copied_labels(machine(team="blue"), present)

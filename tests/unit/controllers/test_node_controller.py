@@ -1,6 +1,7 @@
 """The node controller: upstream's cases in our words, and where we differ on purpose."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from ccm.cloud import Address, CloudUnavailable, Notice
+from ccm.cloud import Address, CloudUnavailable, Instance, InstanceNotFound, NodeView, Notice
 from ccm.controllers.names import PROVIDED_NODE_IP, UNINITIALIZED_TAINT
 from ccm.controllers.node import NodeController, NodeNotInitialized, NodeOptions, accepted_age
 from ccm.controllers.nodes import evenly
 from ccm.kube.errors import Conflict, ConnectionFailed, Forbidden
+from ccm.kube.informer import Informer
 from ccm.kube.objects import Node, ObjectMeta
+from ccm.testing.fake_cloud import FakeInstances, Script
 from ccm.testing.memory_transport import MemoryTransport
 
 pytestmark = pytest.mark.looptime
@@ -144,23 +147,9 @@ async def test_the_clouds_notices_become_events(cluster: Cluster) -> None:
 KUBELETS = ((HOSTNAME, "a"), (INTERNAL, "10.0.0.7"))
 
 
-@pytest.mark.parametrize(
-    ("clouds", "node", "expected"),
-    [
-        (
-            ((INTERNAL, "10.0.0.1"), (INTERNAL, "10.0.0.2"), (EXTERNAL, "203.0.113.1")),
-            {"annotations": {PROVIDED_NODE_IP: "10.0.0.2"}},
-            [(INTERNAL, "10.0.0.2"), (EXTERNAL, "203.0.113.1")],
-        ),
-        (((INTERNAL, "10.0.0.1"),), {"addresses": KUBELETS}, [(INTERNAL, "10.0.0.1"), (HOSTNAME, "a")]),
-        ((), {"addresses": KUBELETS}, [*KUBELETS]),
-    ],
-    ids=["a node IP that the cloud has", "the kubelet's host name", "no addresses of the cloud"],
-)
-async def test_addresses(cluster: Cluster, clouds: Any, node: dict[str, Any], expected: Any) -> None:
-    addresses = tuple(Address(*pair) for pair in clouds)
-    await introduced(cluster, machine=instance("a", addresses=addresses), **node)
-    assert cluster.addresses("a") == expected
+async def test_without_addresses_of_the_cloud_the_kubelets_stay(cluster: Cluster) -> None:
+    await introduced(cluster, machine=instance("a", addresses=()), addresses=KUBELETS)
+    assert cluster.addresses("a") == [*KUBELETS]
     assert cluster.taints("a") == []
 
 
@@ -490,20 +479,84 @@ def test_the_larger_the_cluster_the_more_runs_one_list_serves(nodes: int, lists:
     assert made == lists
 
 
-@pytest.mark.looptime
-async def test_the_controller_says_so_to_the_cloud(cluster: Cluster) -> None:
-    ages: list[float] = []
-    ask = cluster.instances.list
+class Remembering(FakeInstances):
+    """Machines that remember how old an answer was allowed to be."""
 
-    async def listed(nodes, *, accepted_age: float):
-        ages.append(accepted_age)
-        return await ask(nodes, accepted_age=accepted_age)
+    def __init__(self) -> None:
+        super().__init__(Script())
+        self.ages: list[float] = []
 
-    cluster.instances.list = listed  # type: ignore[method-assign]
+    async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
+        self.ages.append(accepted_age)
+        return await super().get(node, accepted_age=accepted_age)
+
+    async def list(self, nodes: Sequence[NodeView], *, accepted_age: float) -> Mapping[str, Any]:
+        self.ages.append(accepted_age)
+        return await super().list(nodes, accepted_age=accepted_age)
+
+
+@pytest.fixture
+def remembering(cluster: Cluster) -> Remembering:
+    cluster.cloud.instances = instances = Remembering()
+    instances.add(instance("a"))
+    return instances
+
+
+async def test_the_larger_the_cluster_the_older_a_list_may_be(
+    cluster: Cluster, remembering: Remembering
+) -> None:
     for number in range(501):
-        cluster.instances.add(instance(f"n{number}", number + 1))
         cluster.transport.put(NODES, node_object(f"n{number}", provider_id=f"fake://{number + 1}"))
     await cluster.settle()
-    made = NodeController(cluster.instances, cluster.transport, cluster.nodes, cluster.events)
-    await made.refresh_all()
-    assert min(ages) == 450.0
+    await controller(cluster).refresh_all()
+    assert min(remembering.ages) == 450.0
+
+
+@pytest.mark.parametrize("queued", [0.5, 3, 40])
+async def test_an_answer_is_never_older_than_the_node(
+    cluster: Cluster, remembering: Remembering, queued: float
+) -> None:
+    """An earlier one may describe a former machine of that name, and a provider ID is never corrected."""
+    made = controller(cluster)
+    await cluster.add_node("a", tainted=True)
+    await asyncio.sleep(queued)
+    await made.reconcile("a")
+    assert remembering.ages == [pytest.approx(queued, abs=0.1)]
+
+
+async def test_after_a_failure_only_a_new_answer_helps(cluster: Cluster, remembering: Remembering) -> None:
+    made = controller(cluster)
+    await cluster.add_node("b", tainted=True)
+    await asyncio.sleep(40)
+    with pytest.raises(NodeNotInitialized) as failure:
+        await made.reconcile("b")
+    assert isinstance(failure.value.__cause__, InstanceNotFound)
+    made.queue.add_rate_limited("b")
+    remembering.add(instance("b", 2))
+    await made.reconcile("b")
+    assert remembering.ages[1] == 10.0
+
+
+async def test_a_copy_that_lags_behind_does_not_start_it_all_again(
+    cluster: Cluster, remembering: Remembering
+) -> None:
+    await cluster.add_node("a", tainted=True)
+    frozen = cluster.nodes = Informer(cluster.transport, NODES, Node)
+    async with running(frozen):
+        await frozen.synced.wait()
+    made = controller(cluster)
+    await made.reconcile("a")
+    writes = len(cluster.writes("a"))
+    await made.reconcile("a")
+    assert len(remembering.ages) == 1
+    assert len(cluster.writes("a")) == writes
+    assert cluster.events.reasons() == ["Synced"]
+
+
+async def test_a_node_that_is_tainted_once_more_is_initialized_once_more(cluster: Cluster) -> None:
+    cluster.instances.add(instance("a"))
+    made = controller(cluster)
+    for _ in range(2):
+        await cluster.add_node("a", tainted=True)
+        await made.reconcile("a")
+        assert cluster.taints("a") == []

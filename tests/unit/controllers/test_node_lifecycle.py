@@ -104,21 +104,6 @@ async def test_one_denial_is_not_enough(cluster: Cluster) -> None:
     assert cluster.names() == []
 
 
-async def with_a_list_that_lies(cluster: Cluster) -> None:
-    """Add a machine that the list lacks (truncated, stale) and the direct look finds, and its Node."""
-    cluster.instances.add(instance("a"))
-
-    async def lack(_: str) -> None:
-        cluster.instances.errors["a"] = InstanceNotFound("a")
-
-    async def have(_: str) -> None:
-        cluster.instances.errors.clear()
-
-    cluster.cloud.script.during("list", lack)
-    cluster.cloud.script.during("get", have)
-    await cluster.add_node("a", provider_id="fake://1", ready="False")
-
-
 async def test_denials_must_follow_each_other(cluster: Cluster) -> None:
     await cluster.add_node("a", provider_id="fake://1", ready="False")
     made = controller(cluster)
@@ -198,7 +183,18 @@ async def test_a_refused_deletion_is_retried_unless_the_machine_is_back(cluster:
 
 
 async def test_a_look_that_contradicts_the_list_is_repeated_ever_more_rarely(cluster: Cluster) -> None:
-    await with_a_list_that_lies(cluster)
+    """The list is truncated, or old, and the direct look finds the machine."""
+    cluster.instances.add(instance("a"))
+
+    async def lack(_: str) -> None:
+        cluster.instances.errors["a"] = InstanceNotFound("a")
+
+    async def have(_: str) -> None:
+        cluster.instances.errors.clear()
+
+    cluster.cloud.script.during("list", lack)
+    cluster.cloud.script.during("get", have)
+    await cluster.add_node("a", provider_id="fake://1", ready="False")
     await run_for(controller(cluster), HOUR)
     assert cluster.names() == ["a"]
     assert cluster.cloud.script.count("get") < 70
@@ -402,10 +398,9 @@ async def test_the_clouds_answers_are_counted(cluster: Cluster) -> None:
     made = controller(cluster)
     await made.monitor()
     name = "cloud_node_lifecycle_controller_cloud_provider_calls_total"
-    labels = {"operation": "instance_exists", "result": "success"}
-    assert made.registry.get_sample_value(name, labels) == 1  # type: ignore[attr-defined]
-    labels["operation"] = "instance_shutdown"
-    assert made.registry.get_sample_value(name, labels) == 1  # type: ignore[attr-defined]
+    for operation in ("instance_exists", "instance_shutdown"):
+        labels = {"operation": operation, "result": "success"}
+        assert made.registry.get_sample_value(name, labels) == 1  # type: ignore[attr-defined]
 
 
 async def test_a_new_node_of_the_same_name_starts_without_its_predecessors_denials(cluster: Cluster) -> None:

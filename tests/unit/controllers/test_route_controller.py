@@ -9,7 +9,7 @@ from fake_cluster import NODES, Cluster, run_for, running
 from fake_cluster import node as node_object
 from prometheus_client import CollectorRegistry
 
-from ccm.cloud import INTERNAL_IP, CloudBusy, CloudUnavailable, Rejected, Route
+from ccm.cloud import INTERNAL_IP, CloudBusy, CloudUnavailable, Rejected, Route, RouteTable
 from ccm.controllers.route import (
     DISPUTE,
     RouteController,
@@ -21,12 +21,11 @@ from ccm.controllers.route import (
 from ccm.hetzner.api import QuotaUsedUp
 from ccm.kube.errors import ServerError
 from ccm.kube.objects import ObjectReference
-from ccm.testing.fake_cloud import FakeRoutes
+from ccm.testing.fake_cloud import FakeRoutes, Script
 
 pytestmark = pytest.mark.looptime
 
 CLUSTER = parse_cluster_cidrs("10.244.0.0/16")
-FIRST_ADDRESS = ((INTERNAL_IP, "10.0.0.1"),)
 LEASE = ObjectReference(
     api_version="coordination.k8s.io/v1", kind="Lease", namespace="kube-system", name="ccm"
 )
@@ -47,13 +46,16 @@ def network(cluster: Cluster) -> FakeRoutes:
     return cluster.cloud.routes
 
 
-async def add(cluster: Cluster, number: int, *, attached: bool = True, **parts: Any) -> None:
+async def add(
+    cluster: Cluster, number: int, *cidrs: str, attached: bool = True, server: str = "", **parts: Any
+) -> None:
+    """Add a Node with these pod CIDRs, or one of its number, and its machine."""
     if attached:
-        network(cluster).attach(f"fake://{number}", f"server-{number}", f"10.0.0.{number}")
-    cidr = f"10.244.{number}.0/24"
-    spec = {"podCIDR": cidr, "podCIDRs": [cidr]}
-    parts.setdefault("addresses", ((INTERNAL_IP, f"10.0.0.{number}"),))
-    await cluster.add_node(f"n{number}", provider_id=f"fake://{number}", spec=spec, **parts)
+        network(cluster).attach(f"fake://{number}", server or f"server-{number}", f"10.0.0.{number}")
+    cidrs = cidrs or (f"10.244.{number}.0/24",)
+    usual = {"provider_id": f"fake://{number}", "addresses": ((INTERNAL_IP, f"10.0.0.{number}"),)}
+    spec = {"podCIDR": cidrs[0], "podCIDRs": list(cidrs)}
+    await cluster.add_node(f"n{number}", **{**usual, "spec": spec, **parts})
 
 
 def conditions(cluster: Cluster, name: str) -> list[tuple[str, ...]]:
@@ -81,13 +83,16 @@ async def test_nodes_get_routes_and_the_condition(cluster: Cluster) -> None:
     assert ready, "conditions of others stay"
 
 
-async def test_a_provider_id_may_have_leading_zeros(cluster: Cluster) -> None:
-    network(cluster).attach("fake://7", "server-7", "10.0.0.7")
-    spec = {"podCIDR": "10.244.7.0/24", "podCIDRs": ["10.244.7.0/24"]}
-    addresses = ((INTERNAL_IP, "10.0.0.7"),)
-    await cluster.add_node("n7", provider_id="fake://007", spec=spec, addresses=addresses)
+@pytest.mark.parametrize(
+    ("provider_id", "server", "routed"),
+    [("fake://001", "", True), ("", "n1", True), ("", "another", False), ("other://1", "n1", False)],
+    ids=["leading zeros", "by its name", "nobody's", "another cloud's"],
+)
+async def test_which_nodes_get_routes(cluster: Cluster, provider_id: str, server: str, routed: bool) -> None:
+    await add(cluster, 1, provider_id=provider_id, server=server)
     await controller(cluster).reconcile()
-    assert routes(cluster) == {"10.244.7.0/24": "10.0.0.7"}
+    assert routes(cluster) == ({"10.244.1.0/24": "10.0.0.1"} if routed else {})
+    assert conditions(cluster, "n1") == ([CREATED] if routed else [])
 
 
 async def test_nothing_to_do_costs_one_look_and_no_write(cluster: Cluster) -> None:
@@ -105,10 +110,8 @@ async def test_nothing_to_do_costs_one_look_and_no_write(cluster: Cluster) -> No
 @pytest.mark.parametrize(
     ("before", "error", "after"),
     [
-        (None, None, CREATED),
         (None, Rejected("full"), FAILED),
         (("False", "RouteCreated"), None, (*CREATED[:3], "old")),
-        (("False", "CalicoIsUp"), None, CREATED),
         (("False", "other"), None, CREATED),
         (("True", "other"), Rejected("full"), FAILED),
         (("False", "RouteCreated"), Rejected("full"), FAILED),
@@ -237,14 +240,6 @@ async def test_heartbeats_do_not_trigger(cluster: Cluster) -> None:
         assert cluster.cloud.script.count("list-routes") == before
 
 
-async def test_foreign_nodes_are_none_of_our_business(cluster: Cluster) -> None:
-    spec = {"podCIDRs": ["10.244.9.0/24"]}
-    await cluster.add_node("x", provider_id="other://9", spec=spec)
-    await controller(cluster).reconcile()
-    assert routes(cluster) == {}
-    assert conditions(cluster, "x") == []
-
-
 @pytest.mark.parametrize(
     ("parts", "why"),
     [
@@ -297,13 +292,11 @@ async def test_the_limit_is_reported_before_it_is_reached(cluster: Cluster) -> N
 
 
 async def test_a_pod_cidr_outside_of_the_clusters(cluster: Cluster) -> None:
-    network(cluster).attach("fake://1", "server-1", "10.0.0.1")
-    spec = {"podCIDR": "10.99.0.0/24"}
-    await cluster.add_node("a", provider_id="fake://1", spec=spec, addresses=FIRST_ADDRESS)
+    await add(cluster, 1, "10.99.0.0/24")
     with pytest.raises(RoutesNotReconciled):
         await controller(cluster).reconcile()
     assert routes(cluster) == {}
-    assert set(cluster.events.reasons("a")) == {"ClusterCIDRMisconfigured", "FailedToCreateRoute"}
+    assert set(cluster.events.reasons("n1")) == {"ClusterCIDRMisconfigured", "FailedToCreateRoute"}
     more = parse_additional_cidrs(["10.98.0.0/16", "10.99.0.0/16"])
     await controller(cluster, more_cidrs=more).reconcile()
     assert routes(cluster) == {"10.99.0.0/24": "10.0.0.1"}
@@ -338,19 +331,6 @@ async def test_a_node_that_vanishes_meanwhile(cluster: Cluster) -> None:
     await controller(cluster).reconcile()
 
 
-async def test_the_plan_is_shown_without_being_done(cluster: Cluster) -> None:
-    await cluster.settle()
-    spec = {"podCIDR": "10.244.1.0/24"}
-    cluster.transport.put(
-        NODES, node_object("n1", provider_id="fake://1", spec=spec, addresses=FIRST_ADDRESS)
-    )
-    network(cluster).attach("fake://1", "server-1", "10.0.0.1")
-    await cluster.settle()
-    plan = await controller(cluster).plan()
-    assert [route_spec.route for route_spec in plan.creations] == [Route("10.244.1.0/24", "10.0.0.1")]
-    assert routes(cluster) == {}
-
-
 async def test_a_used_up_quota_is_reported(cluster: Cluster) -> None:
     await add(cluster, 1)
     cluster.cloud.script.fail("list-routes", QuotaUsedUp(3600, 90), times=1)
@@ -363,9 +343,7 @@ async def test_a_used_up_quota_is_reported(cluster: Cluster) -> None:
 
 
 async def test_two_families_route_one_and_explain_the_other_once(cluster: Cluster) -> None:
-    network(cluster).attach("fake://1", "server-1", "10.0.0.1")
-    spec = {"podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24", "fd00:10:244:1::/64"]}
-    await cluster.add_node("n1", provider_id="fake://1", spec=spec, addresses=FIRST_ADDRESS)
+    await add(cluster, 1, "10.244.1.0/24", "fd00:10:244:1::/64")
     made = controller(cluster, cluster_cidrs=parse_cluster_cidrs("10.244.0.0/16,fd00:10:244::/56"))
     for _ in range(3):
         await made.reconcile()
@@ -397,7 +375,7 @@ async def test_a_recreated_node_is_unavailable_until_it_has_its_route(cluster: C
     await made.reconcile()
     cluster.transport.remove(f"{NODES}/n1")
     await cluster.settle()
-    await cluster.add_node("n1", provider_id="fake://1", addresses=FIRST_ADDRESS)
+    await add(cluster, 1, spec={})
     await made.reconcile()
     assert conditions(cluster, "n1") == [FAILED]
     item = cluster.node("n1")
@@ -518,12 +496,28 @@ async def test_what_leads_to_a_former_node_or_nowhere_is_replaced_without_a_warn
     assert cluster.events.all == []
 
 
-async def test_a_node_without_provider_id_is_routed_by_its_name(cluster: Cluster) -> None:
-    network(cluster).attach("fake://1", "n1", "10.0.0.1")
-    spec = {"podCIDR": "10.244.1.0/24"}
-    await cluster.add_node("n1", spec=spec, addresses=FIRST_ADDRESS)
-    await cluster.add_node("stranger", spec={"podCIDR": "10.244.2.0/24"})
-    await controller(cluster).reconcile()
-    assert routes(cluster) == {"10.244.1.0/24": "10.0.0.1"}
-    assert conditions(cluster, "n1") == [CREATED]
-    assert conditions(cluster, "stranger") == []
+class Pictures(FakeRoutes):
+    """A network that answers from its last picture where that is young enough."""
+
+    def __init__(self) -> None:
+        super().__init__(Script())
+        self.taken: list[float] = []
+        self._picture = self.table
+
+    async def list(self, *, accepted_age: float) -> RouteTable:
+        now = asyncio.get_running_loop().time()
+        if not self.taken or now - self.taken[-1] > accepted_age:
+            self.taken.append(now)
+            self._picture = self.table
+            await asyncio.sleep(0.5)
+        return self._picture
+
+
+async def test_routes_are_changed_from_a_picture_of_the_same_run(cluster: Cluster) -> None:
+    pictures = cluster.cloud.routes = Pictures()
+    made = controller(cluster)
+    for number in (1, 2):
+        await add(cluster, number)
+        await made.reconcile()
+        assert len(routes(cluster)) == len(pictures.taken) == number
+        await asyncio.sleep(1)

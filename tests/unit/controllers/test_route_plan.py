@@ -277,14 +277,6 @@ def test_two_machines_may_be_gone_or_half_of_them_but_not_all(nodes: int, gone: 
     assert len(plan.held_back) == (0 if believed else gone)
 
 
-def test_two_families() -> None:
-    both = parse_cluster_cidrs("10.244.0.0/16, fd00::/48")
-    plan = plan_routes([node(1, A, "fd00:0:0:1::/64")], table((1,)), both)
-    assert created(plan) == [(A, "10.0.0.1")]
-    assert plan.unroutable == {"n1": ("fd00:0:0:1::/64",)}
-    assert not plan.problems
-
-
 def test_unroutable_cidrs_are_reported_and_hinder_nothing() -> None:
     plan = plan_routes([node(1, "fd00:0:0:1::/64", "nonsense", A)], table((1,)), CLUSTER)
     assert plan.unroutable == {"n1": ("fd00:0:0:1::/64", "nonsense")}

@@ -168,6 +168,7 @@ async def test_routes(site: Site) -> None:
     site.cloud.instances.add(Instance("fake://1", "a"))
     site.cloud.routes.attach("fake://1", "a", "10.0.0.1")
     assert (await site.steps("routes"))["routes"] == ["create route to 10.244.1.0/24 for node a"]
+    assert site.cloud.routes.table.routes == ()
 
 
 async def test_one_failure_hides_no_other_plan(site: Site) -> None:
