@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ccm.errors import ConfigurationError
 from ccm.hetzner import open_cloud
-from ccm.hetzner.settings import read
+from ccm.hetzner.settings import VARIABLES, read
 from ccm.hetzner.settings.kinds import parse_seconds
 
 TOKEN = "t" * 64
@@ -35,12 +35,8 @@ def test_defaults() -> None:
     assert settings.token.value == TOKEN
     assert settings.endpoint == "https://api.hetzner.cloud/v1"
     assert (settings.debug, settings.metrics_enabled, settings.metrics_address) == (False, None, ":8233")
-    assert (settings.network.name_or_id, settings.network.attached_check, settings.network.routes) == (
-        "",
-        True,
-        False,
-    )
-    instances = settings.instances
+    network, instances = settings.network, settings.instances
+    assert (network.name_or_id, network.attached_check, network.routes) == ("", True, False)
     assert (instances.address_family, instances.zone_label, instances.max_age) == ("ipv4", True, None)
     robot = settings.robot
     assert (robot.enabled, robot.cache_timeout, robot.rate_limit_wait) == (False, 300.0, 0.0)
@@ -196,18 +192,7 @@ def test_no_durations(text: str) -> None:
         parse_seconds(text)
 
 
-NAMES = [
-    "HCLOUD_TOKEN",
-    "HCLOUD_DEBUG",
-    "HCLOUD_NETWORK",
-    "HCLOUD_ENDPOINT",
-    "HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE",
-    "ROBOT_ENABLED",
-    "ROBOT_CACHE_TIMEOUT",
-]
-
-
-@given(st.dictionaries(st.sampled_from(NAMES), st.text(max_size=20)))
+@given(st.dictionaries(st.sampled_from([one.name for one in VARIABLES]), st.text(max_size=20)))
 def test_no_environment_ends_in_another_error(environment: dict[str, str]) -> None:
     try:
         read(environment)

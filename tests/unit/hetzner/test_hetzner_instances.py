@@ -102,10 +102,16 @@ async def opened(environment: dict[str, str], **more: Any) -> AsyncIterator[Hetz
     await cloud.close()
 
 
+@asynccontextmanager
+async def started(environment: dict[str, str], **more: Any) -> AsyncIterator[HetznerCloud]:
+    async with opened(environment, **more) as cloud:
+        await cloud.start()
+        yield cloud
+
+
 @pytest.fixture
 async def cloud(sky: EmulatedCloud) -> AsyncIterator[HetznerCloud]:
-    async with opened(sky.environment) as cloud:
-        await cloud.start()
+    async with started(sky.environment) as cloud:
         await sky.forget_requests()
         yield cloud
 
@@ -198,15 +204,21 @@ async def test_no_answer_is_no_absence(
     assert cloud.healthy() is None
 
 
-async def with_network(sky: EmulatedCloud, attached: str = "", **more: str) -> HetznerCloud:
-    async def metadata() -> str:
-        if attached == "unreachable":
-            raise CloudUnavailable("the metadata service does not answer: ClientConnectorError")
-        return f"- ip: 10.0.0.2\n  network_id: {attached}\n  network_name: net\n" if attached else "[]"
+UNCHECKED = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
 
-    cloud = open_cloud(sky.environment | more, registry=CollectorRegistry())
-    cloud._attached_networks = metadata
-    return cloud
+
+@asynccontextmanager
+async def attached_to(network: str, sky: EmulatedCloud, **more: str) -> AsyncIterator[HetznerCloud]:
+    """A cloud on a machine in this network, which isn't started yet."""
+
+    async def metadata() -> str:
+        if network == "unreachable":
+            raise CloudUnavailable("the metadata service does not answer: ClientConnectorError")
+        return f"- ip: 10.0.0.2\n  network_id: {network}\n  network_name: net\n" if network else "[]"
+
+    async with opened(sky.environment | more, registry=CollectorRegistry()) as cloud:
+        cloud._attached_networks = metadata
+        yield cloud
 
 
 @pytest.mark.parametrize("by", ["name", "id"])
@@ -214,11 +226,10 @@ async def test_the_network_gives_internal_addresses(sky: EmulatedCloud, by: str)
     network = await sky.network("net")
     server = await sky.add_server("a", networks=[network])
     chosen = str(network) if by == "id" else "net"
-    cloud = await with_network(sky, str(network), HCLOUD_NETWORK=chosen)
-    await cloud.start()
-    instance = await cloud.instances.get(by_id(server), accepted_age=0)
-    assert Address(INTERNAL, server["private_net"][0]["ip"]) in instance.addresses
-    await cloud.close()
+    async with attached_to(str(network), sky, HCLOUD_NETWORK=chosen) as cloud:
+        await cloud.start()
+        instance = await cloud.instances.get(by_id(server), accepted_age=0)
+        assert Address(INTERNAL, server["private_net"][0]["ip"]) in instance.addresses
 
 
 async def test_an_unknown_network_is_named(sky: EmulatedCloud) -> None:
@@ -230,27 +241,20 @@ async def test_an_unknown_network_is_named(sky: EmulatedCloud) -> None:
 @pytest.mark.parametrize("attached", ["", "999", "unreachable"])
 async def test_standing_outside_of_the_network_is_a_problem(sky: EmulatedCloud, attached: str) -> None:
     await sky.network("net")
-    cloud = await with_network(sky, attached, HCLOUD_NETWORK="net")
-    with pytest.raises(ConfigurationError, match="HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true"):
+    async with attached_to(attached, sky, HCLOUD_NETWORK="net") as cloud:
+        with pytest.raises(ConfigurationError, match="HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true"):
+            await cloud.start()
+    async with attached_to(attached, sky, **UNCHECKED) as cloud:
         await cloud.start()
-    await cloud.close()
-    allowed = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
-    cloud = await with_network(sky, attached, **allowed)
-    await cloud.start()
-    await cloud.close()
 
 
 async def test_a_token_of_another_project_is_recognized_by_the_network(sky: EmulatedCloud, tmp_path) -> None:
-    network = await sky.network("net")
+    await sky.network("net")
     server = await sky.add_server("a")
     token = tmp_path / "token"
-    token.write_text(sky.environment["HCLOUD_TOKEN"])
-    environment = {
-        "HCLOUD_ENDPOINT": sky.endpoint,
-        "HCLOUD_TOKEN_FILE": str(token),
-        "HCLOUD_NETWORK": str(network),
-    }
-    cloud = open_cloud(environment | {"HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"})
+    token.write_text(TOKEN)
+    file = {"HCLOUD_ENDPOINT": sky.endpoint, "HCLOUD_TOKEN_FILE": str(token)}
+    cloud = open_cloud(file | UNCHECKED)
     await cloud.start()
     await cloud.instances.get(by_id(server), accepted_age=0)
     token.write_text(OTHER_TOKEN)
@@ -259,7 +263,7 @@ async def test_a_token_of_another_project_is_recognized_by_the_network(sky: Emul
         await cloud.instances.get(by_id(server), accepted_age=0)
     assert [notice.reason for notice in denied.value.notices] == ["WrongProject"]
     assert "another project" in (cloud.healthy() or "")
-    token.write_text(sky.environment["HCLOUD_TOKEN"])
+    token.write_text(TOKEN)
     await cloud.instances.get(by_id(server), accepted_age=0)
     assert cloud.healthy() is None, "and it is over when a server of ours is seen again"
 
@@ -268,7 +272,7 @@ async def test_a_token_of_another_project_is_recognized_by_the_network(sky: Emul
     with pytest.raises(AccessDenied, match="another project"):
         await cloud.routes.list(accepted_age=0)
     assert "another project" in (cloud.healthy() or "")
-    token.write_text(sky.environment["HCLOUD_TOKEN"])
+    token.write_text(TOKEN)
     await cloud.routes.list(accepted_age=0)
     assert cloud.healthy() is None
     await cloud.close()
@@ -397,14 +401,10 @@ async def test_what_the_official_ccm_counts(sky: EmulatedCloud) -> None:
     network = await sky.network("net")
     server = await sky.add_server("a", networks=[network])
     registry = CollectorRegistry()
-    more = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
-    cloud = open_cloud(sky.environment | more, registry=registry)
-    await cloud.start()
-    assert cloud.routes is not None
-    for _ in range(3):
-        await cloud.instances.get(by_id(server), accepted_age=600)
-    await cloud.routes.list(accepted_age=600)
-    await cloud.close()
+    async with started(sky.environment | UNCHECKED, registry=registry) as cloud:
+        for _ in range(3):
+            await cloud.instances.get(by_id(server), accepted_age=600)
+        await cloud.routes.list(accepted_age=600)
 
     def count(**labels: str) -> float | None:
         name = "server_cache_requests_total" if "subsystem" in labels else "operations_total"
@@ -420,8 +420,7 @@ async def test_what_the_official_ccm_counts(sky: EmulatedCloud) -> None:
 async def test_the_official_name(sky: EmulatedCloud) -> None:
     server = await sky.add_server("a")
     environment = sky.environment | {"HCLOUD_METRICS_ADDRESS": "127.0.0.1:0"}
-    async with opened(environment, provider="hcloud") as cloud:
-        await cloud.start()
+    async with started(environment, provider="hcloud") as cloud:
         assert cloud.name == "hcloud"
         found = await cloud.instances.get(NodeView("a"), accepted_age=0)
         assert (found.provider_id, found.region) == (f"hcloud://{server['id']}", "fsn1")
@@ -432,37 +431,32 @@ async def test_the_official_metrics_address(sky: EmulatedCloud) -> None:
         address = f"127.0.0.1:{port}"
         return sky.environment | {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": address}
 
-    async with opened(chosen(0), registry=CollectorRegistry()) as cloud:
-        await cloud.start()
+    async with started(chosen(0), registry=CollectorRegistry()) as cloud:
         port = cloud._metrics_server.port
         async with sky.session.get(f"http://127.0.0.1:{port}/metrics") as answer:
             assert "hcloud_api_requests_total{" in await answer.text()
-        async with opened(chosen(port), registry=CollectorRegistry()) as other:
-            await other.start()
+        async with started(chosen(port), registry=CollectorRegistry()) as other:
             assert other._metrics_server.port == 0, "a port in use is no reason to stop"
 
 
 async def test_who_only_looks_may_stand_anywhere_and_serves_nothing(sky: EmulatedCloud) -> None:
     await sky.network("net")
     asked = {"HCLOUD_NETWORK": "net", "HCLOUD_METRICS_ENABLED": "true", "CCM_DRY_RUN": "true"}
-    cloud = await with_network(sky, "unreachable", **asked)
-    await cloud.start()
-    assert cloud.routes is not None
-    assert cloud._metrics_server is None
-    await cloud.close()
+    async with attached_to("unreachable", sky, **asked) as cloud:
+        await cloud.start()
+        assert cloud.routes is not None
+        assert cloud._metrics_server is None
 
 
 async def test_what_the_settings_switch_on_and_off(sky: EmulatedCloud) -> None:
     await sky.network("net")
-    network = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
     for more, routes, balancers in (
         ({}, False, True),
-        (network, True, True),
-        (network | {"HCLOUD_NETWORK_ROUTES_ENABLED": "false"}, False, True),
+        (UNCHECKED, True, True),
+        (UNCHECKED | {"HCLOUD_NETWORK_ROUTES_ENABLED": "false"}, False, True),
         ({"HCLOUD_LOAD_BALANCERS_ENABLED": "false"}, False, False),
     ):
-        async with opened(sky.environment | more) as cloud:
-            await cloud.start()
+        async with started(sky.environment | more) as cloud:
             assert cloud.instances is not None
             assert cloud._metrics_server is None
             assert (cloud.routes is not None, cloud.load_balancers is not None) == (routes, balancers)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,12 +144,20 @@ def client_of(server: TestServer, user: str = "me", **more: Any) -> RobotClient:
     return RobotClient(str(server.make_url("")), Secret(user), Secret("secret"), **more)
 
 
-@pytest.fixture
-async def site(sky: EmulatedCloud, robot: TestServer) -> AsyncIterator[Site]:
-    cloud = open_cloud(environment(sky, robot))
-    await cloud.start()
+@asynccontextmanager
+async def opened(
+    sky: EmulatedCloud, robot: TestServer, provider: str = "ccm-from-scratch", **more: str
+) -> AsyncIterator[Site]:
+    cloud = open_cloud(environment(sky, robot, **more), provider=provider)
     yield Site(sky, cloud)
     await cloud.close()
+
+
+@pytest.fixture
+async def site(sky: EmulatedCloud, robot: TestServer) -> AsyncIterator[Site]:
+    async with opened(sky, robot) as site:
+        await site.cloud.start()
+        yield site
 
 
 async def test_by_name_and_by_both_spellings_of_the_id(site: Site) -> None:
@@ -160,23 +169,18 @@ async def test_by_name_and_by_both_spellings_of_the_id(site: Site) -> None:
 
 async def test_robot_has_a_cache_timeout_of_its_own(sky: EmulatedCloud, robot: TestServer) -> None:
     """Robot answers twenty requests here, and two hundred an hour in truth."""
-    cloud = open_cloud(environment(sky, robot, HCLOUD_SERVER_CACHE_MODE="off"))
-    await cloud.start()
-    site = Site(sky, cloud)
     names = ["one", "two", "three"]
-    nodes = [NodeView(name, f"hrobot://{await site.add(name)}", asks_power=True) for name in names]
-    for _ in range(10):
-        answers = await cloud.instances.list(nodes, accepted_age=600)
-        assert [getattr(answers[name], "name", answers[name]) for name in names] == names
-    await cloud.close()
+    async with opened(sky, robot, HCLOUD_SERVER_CACHE_MODE="off") as site:
+        nodes = [NodeView(name, f"hrobot://{await site.add(name)}", asks_power=True) for name in names]
+        for _ in range(10):
+            answers = await site.cloud.instances.list(nodes, accepted_age=600)
+            assert [getattr(answers[name], "name", answers[name]) for name in names] == names
 
 
 async def test_the_official_ccms_older_spelling(sky: EmulatedCloud, robot: TestServer) -> None:
-    cloud = open_cloud(environment(sky, robot), provider="hcloud")
-    number = await Site(sky, cloud).add("metal")
-    found = await cloud.instances.get(NodeView("metal", f"hcloud://bm-{number}"), accepted_age=0)
-    assert found.name == "metal"
-    await cloud.close()
+    async with opened(sky, robot, provider="hcloud") as site:
+        number = await site.add("metal")
+        assert (await site.get(NodeView("metal", f"hcloud://bm-{number}"))).name == "metal"
 
 
 async def test_absent_servers(site: Site) -> None:
@@ -244,23 +248,21 @@ async def test_an_answer_that_can_not_be_read_is_an_error_of_the_cloud(status: i
         await client.close()
 
 
+METAL = {"server": {"server_number": 7, "server_name": "metal"}}
+
+
 @dataclass
 class Robot:
-    """Robot's web service with one server, metal, and any answer about its power.
+    """Robot's web service with one server, metal, and any answer about its power."""
 
-    Attributes:
-        reset: Status and error code, or the power of a server that tells it.
-        asked: How often somebody asked for it.
-    """
-
-    reset: tuple[int, str] | str
-    asked: int = 0
+    reset: tuple[int, str] | str  # status and error code, or the power of a server that tells it
+    asked: int = 0  # how often somebody asked for it
 
     async def list(self, _: web.Request) -> web.Response:
-        return web.json_response([{"server": {"server_number": 7, "server_name": "metal"}}])
+        return web.json_response([METAL])
 
     async def one(self, _: web.Request) -> web.Response:
-        return web.json_response({"server": {"server_number": 7, "server_name": "metal"}})
+        return web.json_response(METAL)
 
     async def power(self, _: web.Request) -> web.Response:
         self.asked += 1
@@ -372,21 +374,17 @@ async def test_a_server_that_robot_denied_is_asked_for_again_only_where_that_cou
 
 async def test_many_servers_that_are_off_stay_within_robots_limit(site: Site, sky: EmulatedCloud) -> None:
     """It allows 200 questions an hour; twenty nodes are asked about every minute."""
-    app = create_robot_app(sky.server.app[CLOUD], {"me": "secret"}, limit=200)
-    server = TestServer(app)
-    await server.start_server()
-    now = 0.0
-    client = client_of(server)
-    machines = RobotMachines(client, cache_timeout=300, clock=lambda: now)
-    numbers = [await site.add(f"m{'x' * n}", operating_status="shut off") for n in range(20)]
-    for minute in range(60):
-        now = minute * 60.0
-        for n, number in enumerate(numbers):
-            node = NodeView(f"m{'x' * n}", f"hrobot://{number}")
-            options = InstanceOptions(FROM_SCRATCH)
-            assert (await machines.get(node, number, options, accepted_age=60)).shut_down
-    await machines.close()
-    await server.close()
+    names = [f"m{'x' * n}" for n in range(20)]
+    numbers = {name: await site.add(name, operating_status="shut off") for name in names}
+    options, now = InstanceOptions(FROM_SCRATCH), 0.0
+    async with TestServer(create_robot_app(sky.server.app[CLOUD], {"me": "secret"}, limit=200)) as server:
+        machines = RobotMachines(client_of(server), cache_timeout=300, clock=lambda: now)
+        for minute in range(60):
+            now = minute * 60.0
+            for name, number in numbers.items():
+                node = NodeView(name, f"hrobot://{number}")
+                assert (await machines.get(node, number, options, accepted_age=60)).shut_down
+        await machines.close()
 
 
 async def test_the_limit_silences_us_for_a_while(site: Site) -> None:
@@ -411,13 +409,12 @@ async def test_the_limit_silences_us_for_a_while(site: Site) -> None:
 async def test_no_answer_is_no_absence(
     sky: EmulatedCloud, robot: TestServer, more: dict[str, str], error: type[CloudError]
 ) -> None:
-    cloud = open_cloud(environment(sky, robot, **more))
-    with pytest.raises(error):
-        await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
     views = [NodeView("a", "hrobot://1"), NodeView("b", "hrobot://2")]
-    answers = await cloud.instances.list(views, accepted_age=60)
-    assert {type(answer) for answer in answers.values()} <= {error, CloudUnavailable}
-    await cloud.close()
+    async with opened(sky, robot, **more) as site:
+        with pytest.raises(error):
+            await site.get(views[0])
+        answers = await site.cloud.instances.list(views, accepted_age=60)
+        assert {type(answer) for answer in answers.values()} <= {error, CloudUnavailable}
 
 
 async def test_an_unknown_account_proves_nothing(
@@ -425,27 +422,22 @@ async def test_an_unknown_account_proves_nothing(
 ) -> None:
     user = tmp_path / "user"
     user.write_text("me")
-    settings = environment(sky, robot, ROBOT_USER_FILE=str(user))
-    del settings["ROBOT_USER"]
-    cloud = open_cloud(settings)
     gone = NodeView("gone", "hrobot://99")
-    for age in (0, 10):
-        with pytest.raises(AccessDenied, match="another account") as denied:
-            await cloud.instances.get(gone, accepted_age=age)
-    assert [notice.reason for notice in denied.value.notices] == ["WrongProject"]
-    number = await Site(sky, cloud).add("metal")
-    await cloud.instances.get(NodeView("metal", f"hrobot://{number}"), accepted_age=0)
-    with pytest.raises(InstanceNotFound):
-        await cloud.instances.get(gone, accepted_age=0)
-    user.write_text("someone-else")
-    with pytest.raises(AccessDenied):
-        await cloud.instances.get(gone, accepted_age=0)
-    await cloud.close()
-
-    cloud = open_cloud(environment(sky, robot, CCM_MASS_DELETION_BREAKER="false"))
-    with pytest.raises(InstanceNotFound):
-        await cloud.instances.get(gone, accepted_age=0)
-    await cloud.close()
+    async with opened(sky, robot, ROBOT_USER="", ROBOT_USER_FILE=str(user)) as site:
+        for age in (0, 10):
+            with pytest.raises(AccessDenied, match="another account") as denied:
+                await site.get(gone, age)
+        assert [notice.reason for notice in denied.value.notices] == ["WrongProject"]
+        number = await site.add("metal")
+        await site.get(NodeView("metal", f"hrobot://{number}"))
+        with pytest.raises(InstanceNotFound):
+            await site.get(gone)
+        user.write_text("someone-else")
+        with pytest.raises(AccessDenied):
+            await site.get(gone)
+    async with opened(sky, robot, CCM_MASS_DELETION_BREAKER="false") as site:
+        with pytest.raises(InstanceNotFound):
+            await site.get(gone)
 
 
 async def test_an_odd_server_costs_only_itself() -> None:
@@ -473,12 +465,9 @@ async def test_a_user_that_can_not_be_one_is_named(robot: TestServer) -> None:
 async def test_a_new_password_needs_no_restart(sky: EmulatedCloud, robot: TestServer, tmp_path: Path) -> None:
     password = tmp_path / "password"
     password.write_text("old")
-    chosen = environment(sky, robot, ROBOT_PASSWORD="", ROBOT_PASSWORD_FILE=str(password))
-    cloud = open_cloud(chosen)
-    number = await Site(sky, cloud).add("metal")
-    node = NodeView("metal", f"hrobot://{number}", asks_power=False)
-    with pytest.raises(AccessDenied):
-        await cloud.instances.get(node, accepted_age=0)
-    password.write_text("secret\n")
-    assert (await cloud.instances.get(node, accepted_age=0)).name == "metal"
-    await cloud.close()
+    async with opened(sky, robot, ROBOT_PASSWORD="", ROBOT_PASSWORD_FILE=str(password)) as site:
+        node = NodeView("metal", f"hrobot://{await site.add('metal')}", asks_power=False)
+        with pytest.raises(AccessDenied):
+            await site.get(node)
+        password.write_text("secret\n")
+        assert (await site.get(node)).name == "metal"

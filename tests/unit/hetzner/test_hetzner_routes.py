@@ -1,7 +1,7 @@
 """Routes of a Hetzner network, against the emulated cloud."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,52 +122,54 @@ async def test_ipv6_is_refused_before_the_api_is_asked(site: Site) -> None:
     assert await site.sky.counts() == {}
 
 
-@pytest.mark.parametrize("command", ["add_route", "delete_route"])
-async def test_what_is_left_for_routes_is_enough_to_see_them_through(site: Site, command: str) -> None:
+@dataclass
+class Change:
+    """One of the two changes that can be made to a route."""
+
+    command: str
+    make: Callable[[Route], Awaitable[None]]
+    leaves: set[tuple[str, str]]
+
+
+@pytest.fixture(params=["add_route", "delete_route"])
+async def change(site: Site, request: pytest.FixtureRequest) -> Change:
+    if request.param == "add_route":
+        return Change(request.param, site.routes.create, pairs(site.route(0)))
+    await site.routes.create(site.route(0))
+    return Change(request.param, site.routes.delete, set())
+
+
+async def test_what_is_left_for_routes_is_enough_to_see_them_through(site: Site, change: Change) -> None:
     """Load balancers may use nothing of it, and so they could not even look how an action ends."""
-    if command == "delete_route":
-        await site.routes.create(site.route(0))
     await site.sky.admin("PUT", "/settings", {"actions": "realistic"})
     budget = site.cloud.api.budget
     budget.observe(3600, 120)
     budget.observe = lambda *_: None  # type: ignore[method-assign] - this project knows no limit, and says so
-    change = site.routes.create if command == "add_route" else site.routes.delete
-    await change(site.route(0))
+    await change.make(site.route(0))
     assert (await site.sky.counts())["GET /actions"] > 0
-    assert await site.present() == (pairs(site.route(0)) if command == "add_route" else set())
+    assert await site.present() == change.leaves
 
 
-@pytest.mark.parametrize("command", ["add_route", "delete_route"])
 @pytest.mark.parametrize("code", ["locked", "conflict"])
-async def test_a_locked_network_is_tried_again(site: Site, command: str, code: str) -> None:
-    if command == "delete_route":
-        await site.routes.create(site.route(0))
-    await site.sky.fault(method="POST", path="*/" + command, code=code, times=3)
-    if command == "add_route":
-        await site.routes.create(site.route(0))
-        assert await site.present() == pairs(site.route(0))
-    else:
-        await site.routes.delete(site.route(0))
-        assert await site.present() == set()
+async def test_a_locked_network_is_tried_again(site: Site, change: Change, code: str) -> None:
+    await site.sky.fault(method="POST", path=f"*/{change.command}", code=code, times=3)
+    await change.make(site.route(0))
+    assert await site.present() == change.leaves
+
+
+@pytest.mark.parametrize("fault", [{"drop": "after"}, {"code": "timeout", "after": True}], ids=str)
+async def test_a_lost_answer_is_looked_up(site: Site, change: Change, fault: dict[str, Any]) -> None:
+    await site.sky.fault(method="POST", path=f"*/{change.command}", times=1, **fault)
+    await site.sky.forget_requests()
+    await change.make(site.route(0))
+    assert await site.present() == change.leaves
+    assert (await site.sky.counts())[f"POST /networks/{{id}}/actions/{change.command}"] == 1
 
 
 async def test_a_network_that_stays_locked(site: Site) -> None:
     await site.sky.fault(method="POST", path="*/add_route", code="locked")
     with pytest.raises(CloudError):
         await site.routes.create(site.route(0))
-
-
-@pytest.mark.parametrize("command", ["add_route", "delete_route"])
-@pytest.mark.parametrize("fault", [{"drop": "after"}, {"code": "timeout", "after": True}], ids=str)
-async def test_a_lost_answer_is_looked_up(site: Site, command: str, fault: dict[str, Any]) -> None:
-    if command == "delete_route":
-        await site.routes.create(site.route(0))
-    await site.sky.fault(method="POST", path="*/" + command, times=1, **fault)
-    await site.sky.forget_requests()
-    change = site.routes.create if command == "add_route" else site.routes.delete
-    await change(site.route(0))
-    assert await site.present() == (pairs(site.route(0)) if command == "add_route" else set())
-    assert (await site.sky.counts())[f"POST /networks/{{id}}/actions/{command}"] == 1
 
 
 async def test_a_change_that_did_not_happen_is_an_error(site: Site) -> None:

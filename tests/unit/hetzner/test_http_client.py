@@ -179,16 +179,6 @@ def test_no_proxy_as_in_go(url: str, no_proxy: str, *, excepted: bool) -> None:
 
 
 @pytest.mark.usefixtures("bundle")
-def test_a_server_of_the_named_authority_is_trusted(session: requests.Session, server: str) -> None:
-    assert session.get(server, timeout=60).status_code == 200
-
-
-def test_a_server_of_an_unknown_authority_is_not(session: requests.Session, server: str) -> None:
-    with pytest.raises(requests.exceptions.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
-        session.get(server, timeout=60)
-
-
-@pytest.mark.usefixtures("bundle")
 def test_a_certificate_for_another_name_is_refused(session: requests.Session, server: str) -> None:
     with pytest.raises(requests.exceptions.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
         session.get(server.replace("localhost", "127.0.0.1"), timeout=60)
