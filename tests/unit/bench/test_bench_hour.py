@@ -20,20 +20,6 @@ def test_an_hour_takes_no_real_time() -> None:
     assert time.monotonic() - started < HOUR / 10
 
 
-def test_timers_ring_in_order() -> None:
-    rang: list[float] = []
-
-    async def ring(seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        rang.append(seconds)
-
-    async def all_of_them() -> None:
-        await asyncio.gather(ring(300), ring(0.1), ring(60))
-
-    run(Clock(), all_of_them())
-    assert rang == [0.1, 60, 300]
-
-
 def test_the_clock_stands_still_while_a_thread_works() -> None:
     clock = Clock()
     seen: list[float] = []

@@ -39,13 +39,6 @@ def test_a_wrong_peer_ends_before_anything_is_started(capsys, monkeypatch) -> No
     assert capsys.readouterr().err.startswith("bench: --peer: /nowhere is not an executable file")
 
 
-def test_what_a_comparison_does_not_know_is_said_in_the_words_of_who_typed_it(capsys, monkeypatch) -> None:
-    monkeypatch.setattr("sys.argv", ["/clone/bench/routes.py", "--frob"])
-    with pytest.raises(SystemExit, match="2"):
-        main("Title", None, lambda _: None)
-    assert capsys.readouterr().err.endswith("./dev bench routes: error: unrecognized arguments: --frob\n")
-
-
 @pytest.mark.parametrize(("figure", "code"), [(1, 0), (3, 1)])
 def test_the_exit_code_tells_whether_all_bounds_hold(monkeypatch, figure: float, code: int) -> None:
     async def measure(_: object) -> list[Row]:

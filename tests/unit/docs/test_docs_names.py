@@ -122,8 +122,7 @@ def test_what_pip_installs_of_ours_is_a_wheel(page: Path) -> None:
 def test_flags_exist(page: Path) -> None:
     known = {flag.name for flag in (*FLAGS, *STAND_IN_FLAGS)}
     known |= {"for", "settings-from"}  # of plan and lint
-    known |= {"every"}  # of ./dev test
-    known |= {"editor", "watch"}  # of ./dev run
+    known |= {"every", "editor", "watch"}  # of ./dev test and ./dev run
     known |= {"output", "push", "release", "state-dir"}  # of ./dev image, and of hetzner-emulator serve
     known |= {"check", "key", "tag", "uncommitted"}  # of ./dev release
     known |= {"all", "focus", "node-deletion", "processes"}  # of ./dev conformance
@@ -134,25 +133,21 @@ def test_flags_exist(page: Path) -> None:
             assert flag[1] in known, word
 
 
-@pages
-def test_variables_exist(page: Path) -> None:
-    known = {one.name for one in VARIABLES} | {f"{one.name}_FILE" for one in VARIABLES}
-    for name in re.findall(r"\b(?:HCLOUD|ROBOT|CCM)_[A-Z0-9_]*[A-Z0-9]\b", page.read_text(encoding="utf-8")):
-        assert name in known, name
+STACK = yaml.safe_load((TREE / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+NAMED = {
+    r"\b(?:HCLOUD|ROBOT|CCM)_[A-Z0-9_]*[A-Z0-9]\b": {
+        f"{one.name}{end}" for one in VARIABLES for end in ("", "_FILE")
+    },
+    re.escape(PREFIX) + r"[a-z][a-z0-9-]*": {PREFIX + key.name for key in TABLE},
+    r"ccm-from-scratch:[a-z]\w+": STACK,
+}
 
 
 @pages
-def test_annotations_exist(page: Path) -> None:
-    known = {key.name for key in TABLE}
-    for key in re.findall(re.escape(PREFIX) + r"([a-z][a-z0-9-]*)", page.read_text(encoding="utf-8")):
-        assert key in known, key
-
-
-@pages
-def test_settings_of_the_stack_exist(page: Path) -> None:
-    known = yaml.safe_load((TREE / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
-    for key in re.findall(r"ccm-from-scratch:[a-z]\w+", page.read_text(encoding="utf-8")):
-        assert key in known, key
+@pytest.mark.parametrize("pattern", NAMED, ids=["variables", "annotations", "settings of the stack"])
+def test_names_exist(page: Path, pattern: str) -> None:
+    for name in re.findall(pattern, page.read_text(encoding="utf-8")):
+        assert name in NAMED[pattern], name
 
 
 @pages

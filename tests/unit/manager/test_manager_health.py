@@ -79,12 +79,6 @@ def test_check_that_fails_is_a_failed_check():
     assert health.answer_one("healthz", "broken") == (500, "ZeroDivisionError: division by zero\n")
 
 
-def test_removed_check():
-    health = _health("no answer")
-    health.remove("cloud-node-controller")
-    assert list(health.results("healthz")) == ["ping", "leaderElection"]
-
-
 def test_metrics_of_checks():
     health = _health("no answer")
     for _ in range(3):

@@ -79,10 +79,8 @@ def log() -> list[str]:
 class Stub:
     """A controller that notes when it starts and ends."""
 
-    log: list[str]
-
-    def __init__(self, name: str, log: list[str], problem: str | None = None) -> None:
-        self.name, self.log, self.problem = name, log, problem
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name, self.log = name, log
 
     async def run(self) -> None:
         self.log.append(f"start {self.name}")
@@ -93,15 +91,15 @@ class Stub:
             self.log.append(f"end {self.name}")
 
     def healthy(self) -> str | None:
-        return self.problem
+        return None
+
+
+def _stub(name: str, metric: str, log: list[str]) -> Entry:
+    return Entry(name, metric, lambda _: Stub(metric, log))
 
 
 def _table(log: list[str]) -> tuple[Entry, ...]:
-    return tuple(Entry(entry.name, entry.metric, _builder(entry.metric, log)) for entry in TABLE)
-
-
-def _builder(name: str, log: list[str]):
-    return lambda _shop: Stub(name, log)
+    return tuple(_stub(entry.name, entry.metric, log) for entry in TABLE)
 
 
 async def test_nodes_are_initialized(server, cloud):
@@ -214,10 +212,7 @@ async def test_controller_that_crashes_ends_the_process(server, cloud, log):
             await asyncio.sleep(5)
             raise ZeroDivisionError("bug")
 
-    table = (
-        Entry("a-controller", "a", lambda _: Broken("a", log)),
-        Entry("b-controller", "b", _builder("b", log)),
-    )
+    table = (Entry("a-controller", "a", lambda _: Broken("a", log)), _stub("b-controller", "b", log))
     run = Run(server, cloud, "--controllers=a-controller,b-controller", table=table)
     with pytest.raises(ZeroDivisionError):
         await run.task

@@ -13,7 +13,7 @@ from ccm.testing.memory_transport import MemoryTransport
 from ccm.tools.deployed_settings import Deployed, settings_from
 from ccm.tools.plan import read_command_line, together
 
-MANIFEST = Path(__file__).parents[3] / "manifests" / "deployment.yaml"
+MANIFEST = yaml.safe_load((Path(__file__).parents[3] / "manifests" / "deployment.yaml").read_text())
 METRICS = {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": "127.0.0.1:8233"}  # of the manifest
 
 
@@ -33,8 +33,7 @@ def workload(container: dict[str, Any], **pod: Any) -> dict[str, Any]:
 
 
 async def test_our_own_manifest_with_the_token_from_its_mounted_file() -> None:
-    manifest = next(one for one in yaml.safe_load_all(MANIFEST.read_text()) if one["kind"] == "Deployment")
-    transport = cluster(manifest, hcloud={"token": "secret\n", "network": "net"})
+    transport = cluster(MANIFEST, hcloud={"token": "secret\n", "network": "net"})
     found = await settings_from("deployment/kube-system/ccm-from-scratch", transport, {})
     assert found.variables == METRICS | {"HCLOUD_TOKEN": "secret", "HCLOUD_NETWORK": "net"}
     assert "--cluster-cidr=10.244.0.0/16" in found.flags
@@ -42,8 +41,7 @@ async def test_our_own_manifest_with_the_token_from_its_mounted_file() -> None:
 
 
 async def test_what_the_caller_has_himself_wins_and_no_secret_is_read_for_it() -> None:
-    manifest = next(one for one in yaml.safe_load_all(MANIFEST.read_text()) if one["kind"] == "Deployment")
-    transport = cluster(manifest)
+    transport = cluster(MANIFEST)
     own = {"HCLOUD_TOKEN": "mine", "HCLOUD_NETWORK": "other", "CCM_CLUSTER_ID": "c", "HOME": "/"}
     found = await settings_from("deployment/ccm-from-scratch", transport, own)
     assert found.variables == METRICS
