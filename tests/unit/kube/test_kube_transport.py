@@ -5,7 +5,7 @@ import json
 import ssl
 import tempfile
 from collections.abc import Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -46,26 +46,53 @@ def calls(seen) -> Callable[[], list[Call]]:
     return lambda: [one for one in seen if isinstance(one, Call)]
 
 
-@asynccontextmanager
-async def _connected(api, seen, grace: float):
-    transport = await KubernetesTransport.connect(
-        environment={}, master=api.url, user_agent="ccm/test", observe=seen.append, grace=grace
-    )
-    yield transport
-    await transport.close()
+@pytest.fixture
+async def connect():
+    """Makes transports, and closes them at the end."""
+    async with AsyncExitStack() as stack:
+
+        async def connect(**options) -> KubernetesTransport:
+            made = await KubernetesTransport.connect(**{"environment": {}, **options})
+            stack.push_async_callback(made.close)
+            return made
+
+        yield connect
 
 
 @pytest.fixture
-async def transport(api, seen):
-    async with _connected(api, seen, 60) as transport:
-        yield transport
+async def transport(connect, api, seen):
+    return await connect(master=api.url, user_agent="ccm/test", observe=seen.append, grace=60)
 
 
 @pytest.fixture
-async def impatient(api, seen):
+async def impatient(connect, api, seen):
     """For watches that stay silent."""
-    async with _connected(api, seen, 0.05) as transport:
-        yield transport
+    return await connect(master=api.url, observe=seen.append, grace=0.05)
+
+
+@pytest.fixture
+async def serve():
+    """Starts API servers with a Node, and stops them at the end."""
+    async with AsyncExitStack() as stack:
+
+        async def serve(context: ssl.SSLContext) -> ApiOverHttp:
+            api = ApiOverHttp()
+            await api.start(context)
+            stack.push_async_callback(api.server.close)
+            api.memory.put(NODES, {"metadata": {"name": "a"}})
+            return api
+
+        yield serve
+
+
+def _issued_by(authority, *, clients=False) -> ssl.SSLContext:
+    """A server's certificate that an authority issued; ``clients`` need one of it, too."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    if clients:
+        authority.configure_trust(context)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
 async def _watch(transport: KubernetesTransport, since: str = "1", timeout: float = 0.05):
@@ -171,11 +198,10 @@ async def test_dropped_connection(api, transport, calls):
     assert [call.status for call in calls()] == ["<error>"]
 
 
-async def test_a_refused_connection():
-    transport = await KubernetesTransport.connect(environment={}, master="http://127.0.0.1:1")
+async def test_a_refused_connection(connect):
+    transport = await connect(master="http://127.0.0.1:1")
     with pytest.raises(ConnectionFailed):
         await transport.get(f"{NODES}/a", Node)
-    await transport.close()
 
 
 def _kubeconfig(path, api, cluster=(), **user):
@@ -195,12 +221,10 @@ def _kubeconfig(path, api, cluster=(), **user):
     return str(path)
 
 
-async def test_refused_token_is_read_again_once(api, tmp_path, seen, calls):
+async def test_refused_token_is_read_again_once(connect, api, tmp_path, seen, calls):
     api.memory.put(NODES, {"metadata": {"name": "a"}})
     path = tmp_path / "config"
-    transport = await KubernetesTransport.connect(
-        environment={}, kubeconfig=_kubeconfig(path, api, token="old"), observe=seen.append
-    )
+    transport = await connect(kubeconfig=_kubeconfig(path, api, token="old"), observe=seen.append)
 
     async def only_new(request):
         if request.headers["Authorization"] != "Bearer new":
@@ -213,18 +237,15 @@ async def test_refused_token_is_read_again_once(api, tmp_path, seen, calls):
     assert len(api.seen) == 1
     _kubeconfig(path, api, token="new")
     assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
-    await transport.close()
     assert len(api.seen) == 3
     assert [(call.status, call.retry) for call in calls()] == [("401", False), ("401", False), ("200", True)]
 
 
-async def test_requests_that_are_refused_together_are_all_sent_again(api, tmp_path):
+async def test_requests_that_are_refused_together_are_all_sent_again(connect, api, tmp_path):
     """Only one of them finds the token changed by its own look."""
     api.memory.put(NODES, {"metadata": {"name": "a"}})
     path, both = tmp_path / "config", asyncio.Event()
-    transport = await KubernetesTransport.connect(
-        environment={}, kubeconfig=_kubeconfig(path, api, token="old")
-    )
+    transport = await connect(kubeconfig=_kubeconfig(path, api, token="old"))
     _kubeconfig(path, api, token="new")
 
     async def only_new(request):
@@ -237,21 +258,18 @@ async def test_requests_that_are_refused_together_are_all_sent_again(api, tmp_pa
 
     api.override = only_new
     found = await asyncio.gather(*(transport.get(f"{NODES}/a", Node) for _ in range(2)))
-    await transport.close()
     assert [node.metadata.name for node in found] == ["a", "a"]
     assert len(api.seen) == 4
 
 
-async def test_no_key_of_a_kubeconfig_stays_on_the_disk(tmp_path, monkeypatch):
+async def test_no_key_of_a_kubeconfig_stays_on_the_disk(connect, serve, tmp_path, monkeypatch):
     """Whoever is killed can't clean up, so there must be nothing to clean up."""
     authority, scratch, path = trustme.CA(), tmp_path / "scratch", tmp_path / "config"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    api = await _serving(authority, clients=True)
+    api = await serve(_issued_by(authority, clients=True))
     cluster, user = _trusting(api, authority), _known_as("ccm@example.com", authority)
-    transport = await KubernetesTransport.connect(
-        environment={}, kubeconfig=_kubeconfig(path, api, cluster, token="old", **user)
-    )
+    transport = await connect(kubeconfig=_kubeconfig(path, api, cluster, token="old", **user))
     await transport.get(f"{NODES}/a", Node)
     assert list(scratch.iterdir()) == []
     _kubeconfig(path, api, cluster, token="new", **user)
@@ -259,21 +277,6 @@ async def test_no_key_of_a_kubeconfig_stays_on_the_disk(tmp_path, monkeypatch):
     await transport.get(f"{NODES}/a", Node)
     assert api.seen[1].headers["Authorization"] == "Bearer new"
     assert list(scratch.iterdir()) == []
-    await transport.close()
-    await api.server.close()
-
-
-async def _serving(authority, *, clients=False):
-    """An API server with a Node, whose certificate an authority issued; ``clients`` need one of it, too."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    if clients:
-        authority.configure_trust(context)
-        context.verify_mode = ssl.CERT_REQUIRED
-    api = ApiOverHttp()
-    await api.start(context)
-    api.memory.put(NODES, {"metadata": {"name": "a"}})
-    return api
 
 
 def _pod(api):
@@ -303,25 +306,25 @@ def _base64(data):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "clusters: 5", "{", "current-context: x"])
-async def test_broken_kubeconfig_is_one_clear_error(tmp_path, content):
+async def test_broken_kubeconfig_is_one_clear_error(connect, tmp_path, content):
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(ConfigurationError, match=str(path)):
-        await KubernetesTransport.connect(environment={}, kubeconfig=str(path))
+        await connect(kubeconfig=str(path))
 
 
-async def test_neither_kubeconfig_nor_pod(tmp_path):
+async def test_neither_kubeconfig_nor_pod(connect, tmp_path):
     for kubeconfig in ("", str(tmp_path / "none")):
         with pytest.raises(ConfigurationError, match="kubeconfig"):
-            await KubernetesTransport.connect(environment={}, kubeconfig=kubeconfig)
+            await connect(kubeconfig=kubeconfig)
 
 
-async def test_service_account_over_tls(tmp_path):
+async def test_service_account_over_tls(connect, serve, tmp_path):
     authority = trustme.CA()
-    api = await _serving(authority)
+    api = await serve(_issued_by(authority))
     (tmp_path / "token").write_text("sesame\n")
     authority.cert_pem.write_to_path(tmp_path / "ca.crt")
-    transport = await KubernetesTransport.connect(environment=_pod(api), service_account=tmp_path)
+    transport = await connect(environment=_pod(api), service_account=tmp_path)
     await transport.get(f"{NODES}/a", Node)
     # The kubelet has replaced the token; a minute later we use it.
     (tmp_path / "token").write_text("open\n")
@@ -333,50 +336,44 @@ async def test_service_account_over_tls(tmp_path):
     await transport.get(f"{NODES}/a", Node)
     tokens = [request.headers["Authorization"].lower() for request in api.seen]
     assert tokens == ["bearer sesame", "bearer open", "bearer open"]
-    await transport.close()
-    await api.server.close()
 
 
-@asynccontextmanager
-async def _in_a_pod(tmp_path):
+@pytest.fixture
+async def in_a_pod(connect, serve, tmp_path):
     """A transport in a Pod, and an API server behind each of two authorities; the Pod trusts the first."""
     authorities = [trustme.CA(), trustme.CA()]
-    servers = [await _serving(authority) for authority in authorities]
+    servers = [await serve(_issued_by(authority)) for authority in authorities]
     (tmp_path / "token").write_text("sesame")
     authorities[0].cert_pem.write_to_path(tmp_path / "ca.crt")
     environment = _pod(servers[0])
-    transport = await KubernetesTransport.connect(environment=environment, service_account=tmp_path)
+    transport = await connect(environment=environment, service_account=tmp_path)
 
     def move():
         """From now on the second server answers."""
         environment.update(_pod(servers[1]))
         transport._connection._loaded -= 61
 
-    yield transport, servers, authorities, move
-    await transport.close()
-    for server in servers:
-        await server.server.close()
+    return transport, servers, authorities, move
 
 
-async def test_an_authority_that_is_replaced_is_trusted(tmp_path):
-    async with _in_a_pod(tmp_path) as (transport, servers, authorities, move):
+async def test_an_authority_that_is_replaced_is_trusted(in_a_pod, tmp_path):
+    transport, servers, authorities, move = in_a_pod
+    await transport.get(f"{NODES}/a", Node)
+    (tmp_path / "ca.crt").write_text("half of it")
+    await transport.get(f"{NODES}/a", Node)
+    move()
+    with pytest.raises(ConnectionFailed, match=r"(?i)certificate"):
         await transport.get(f"{NODES}/a", Node)
-        (tmp_path / "ca.crt").write_text("half of it")
-        await transport.get(f"{NODES}/a", Node)
-        move()
-        with pytest.raises(ConnectionFailed, match=r"(?i)certificate"):
-            await transport.get(f"{NODES}/a", Node)
-        authorities[1].cert_pem.write_to_path(tmp_path / "ca.crt")
-        # At once, whenever it was read last.
-        assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
-        assert len(servers[1].seen) == 1
+    assert servers[1].seen == []
+    authorities[1].cert_pem.write_to_path(tmp_path / "ca.crt")
+    # At once, whenever it was read last.
+    assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
+    assert len(servers[1].seen) == 1
 
 
-async def test_a_watch_outlives_the_authority_that_it_began_with(tmp_path):
-    async with (
-        _in_a_pod(tmp_path) as (transport, servers, authorities, move),
-        aclosing(transport.watch(NODES, Node, "0", timeout=60)) as changes,
-    ):
+async def test_a_watch_outlives_the_authority_that_it_began_with(in_a_pod, tmp_path):
+    transport, servers, authorities, move = in_a_pod
+    async with aclosing(transport.watch(NODES, Node, "0", timeout=60)) as changes:
         assert (await anext(changes)).metadata.name == "a"
         authorities[1].cert_pem.write_to_path(tmp_path / "ca.crt")
         move()
@@ -385,9 +382,9 @@ async def test_a_watch_outlives_the_authority_that_it_began_with(tmp_path):
         assert (await anext(changes)).metadata.name == "b"
 
 
-async def test_a_client_certificate_that_is_renewed_is_used(tmp_path):
+async def test_a_client_certificate_that_is_renewed_is_used(connect, serve, tmp_path):
     authority, path, names = trustme.CA(), tmp_path / "config", []
-    api = await _serving(authority, clients=True)
+    api = await serve(_issued_by(authority, clients=True))
 
     async def only_new(request):
         subject = request.transport.get_extra_info("peercert")["subjectAltName"]
@@ -400,30 +397,24 @@ async def test_a_client_certificate_that_is_renewed_is_used(tmp_path):
         return _kubeconfig(path, api, _trusting(api, authority), **_known_as(name, authority))
 
     api.override = only_new
-    transport = await KubernetesTransport.connect(environment={}, kubeconfig=give("old@example.com"))
+    transport = await connect(kubeconfig=give("old@example.com"))
     with pytest.raises(Unauthorized):
         await transport.get(f"{NODES}/a", Node)
     give("new@example.com")
     assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
     assert names == ["old@example.com", "old@example.com", "new@example.com"]
-    await transport.close()
-    await api.server.close()
 
 
-async def test_certificates_of_older_clusters_are_accepted(tmp_path):
+async def test_certificates_of_older_clusters_are_accepted(connect, serve, tmp_path):
     """They lack the key identifiers that newer Pythons ask for; clients in Go never did."""
     (tmp_path / "token").write_text("sesame")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority = _without_identifiers(tmp_path / "server.pem")
     (tmp_path / "ca.crt").write_bytes(authority)
     context.load_cert_chain(tmp_path / "server.pem")
-    api = ApiOverHttp()
-    await api.start(context)
-    api.memory.put(NODES, {"metadata": {"name": "a"}})
-    transport = await KubernetesTransport.connect(environment=_pod(api), service_account=tmp_path)
+    api = await serve(context)
+    transport = await connect(environment=_pod(api), service_account=tmp_path)
     assert (await transport.get(f"{NODES}/a", Node)).metadata.name == "a"
-    await transport.close()
-    await api.server.close()
 
 
 def _without_identifiers(path):
@@ -444,15 +435,3 @@ def _without_identifiers(path):
     private = keys[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     path.write_bytes(private + made[1])
     return made[0]
-
-
-async def test_unknown_authority_is_refused(tmp_path):
-    api = await _serving(trustme.CA())
-    (tmp_path / "token").write_text("sesame")
-    trustme.CA().cert_pem.write_to_path(tmp_path / "ca.crt")
-    transport = await KubernetesTransport.connect(environment=_pod(api), service_account=tmp_path)
-    with pytest.raises(ConnectionFailed, match=r"(?i)certificate"):
-        await transport.get(f"{NODES}/a", Node)
-    assert api.seen == []
-    await transport.close()
-    await api.server.close()
