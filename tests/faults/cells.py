@@ -17,16 +17,11 @@ AT_ONCE = 6  # cells side by side: nearly all of their time is waiting
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of one cell.
+    """What came of one cell."""
 
-    Attributes:
-        operation: The row.
-        fault: The column.
-        problem: What is wrong at the end; empty = it converged, nothing doubled, lost, or wrongly deleted.
-    """
-
-    operation: str
-    fault: str
+    operation: str  # the row
+    fault: str  # the column
+    # what is wrong at the end; empty = it converged, nothing doubled, lost, or wrongly deleted
     problem: str = ""
 
     @property

@@ -18,19 +18,14 @@ LATE = 2.0  # seconds that a late answer takes
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong.
+    """One thing that goes wrong."""
 
-    Attributes:
-        name: The column's heading.
-        rule: Of the emulated cloud, without method, path and number; see docs/reference/sandbox-admin-api.md.
-        lies: It is no error but a wrong answer; then it lasts for a while instead of striking twice.
-        foreign_token: Instead of a rule: the token is another project's for a while.
-    """
-
-    name: str
+    name: str  # the column's heading
+    # of the emulated cloud, without method, path and number; see docs/reference/sandbox-admin-api.md
     rule: Mapping[str, Any] = field(default_factory=dict)
+    # it is no error but a wrong answer; then it lasts for a while instead of striking twice
     lies: bool = False
-    foreign_token: bool = False
+    foreign_token: bool = False  # instead of a rule: the token is another project's for a while
 
     @property
     def late(self) -> bool:

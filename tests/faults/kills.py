@@ -46,17 +46,11 @@ OpenCluster = Callable[[], AbstractAsyncContextManager[Cluster]]
 
 @dataclass(frozen=True)
 class Kill:
-    """What came of one death.
+    """What came of one death."""
 
-    Attributes:
-        call: After which of the process' requests, counted from 1.
-        request: Which that was.
-        problem: What is wrong at the end; empty = nothing doubled, lost, or left behind.
-    """
-
-    call: int
-    request: str
-    problem: str = ""
+    call: int  # after which of the process' requests, counted from 1
+    request: str  # which that was
+    problem: str = ""  # what is wrong at the end; empty = nothing doubled, lost, or left behind
 
     @property
     def converged(self) -> bool:
@@ -66,13 +60,9 @@ class Kill:
 
 @dataclass
 class Killer:
-    """Stands before the cloud's answers, counts requests, and kills a process after the n-th.
+    """Stands before the cloud's answers, counts requests, and kills a process after the n-th."""
 
-    Attributes:
-        requests: Since the last arming.
-    """
-
-    requests: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)  # since the last arming
     _kill_after: int = 0
     _victim: Process | None = None
 
@@ -113,11 +103,7 @@ class Site:
     names: dict[int | str, str] = field(default_factory=dict)
 
     async def start(self, *, kill_after: int = NEVER) -> Process:
-        """A CCM process. It elects no leader: else its successor had to wait until the lease expires.
-
-        Args:
-            kill_after: After which of its requests it is killed.
-        """
+        """A CCM process. It elects no leader: else its successor had to wait until the lease expires."""
         (self.folder / "token").write_text(TOKEN)
         command = [
             sys.executable,
@@ -176,11 +162,7 @@ class Site:
         return said + [facts.read_certificate(one, owners) for one in certificates]
 
     async def until(self, wanted: Sequence[str], process: Process) -> bool:
-        """Wait for what is wanted; False = the process died before.
-
-        Raises:
-            NotConverged: It is not so in time, or did not stay so.
-        """
+        """Wait for what is wanted; False = the process died before."""
         deadline = time.monotonic() + SECONDS
         while wrong := facts.difference(wanted, await self.facts()):
             if process.returncode is not None:
@@ -191,11 +173,7 @@ class Site:
         return True
 
     async def check_stays(self, wanted: Sequence[str]) -> None:
-        """Wait a while and make sure that it stayed as it is.
-
-        Raises:
-            NotConverged: It did not.
-        """
+        """Wait a while and make sure that it stayed as it is."""
         await asyncio.sleep(SETTLED)
         if wrong := facts.difference(wanted, await self.facts()):
             raise NotConverged(f"it was right, and then {wrong}")
@@ -213,15 +191,10 @@ async def memory_cluster() -> AsyncIterator[Cluster]:
 async def kill_everywhere(
     open_cluster: OpenCluster = memory_cluster, *, at_once: int = AT_ONCE, method: str = ""
 ) -> AsyncIterator[Kill]:
-    """Let the CCM die after each request from its start to the end of a creation.
+    """Let the CCM die after each request of this method from its start to the end of a creation.
 
-    Args:
-        open_cluster: Gives an API server that has the namespace ``shop`` and nothing that concerns the CCM.
-        at_once: How many deaths side by side; 1 if all clusters are the same one.
-        method: Only after requests of this method.
-
-    Raises:
-        NotConverged: The CCM does not even do it undisturbed.
+    ``open_cluster`` gives an API server that has the namespace ``shop`` and nothing that concerns the CCM. If
+    all clusters are the same one, ``at_once`` must be 1.
     """
     turns = asyncio.Semaphore(at_once)
 

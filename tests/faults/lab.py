@@ -60,29 +60,18 @@ class NullRecorder:
 
 @dataclass
 class Lab:
-    """Everything that runs.
+    """Everything that runs."""
 
-    Attributes:
-        emulator: The emulated cloud.
-        cloud: The CCM's side of it.
-        cluster: The API server.
-        network: The id of the network with the routes.
-        token: The file that the CCM reads its token from.
-        names: Names of all servers that there ever were, by id and by private address.
-        tasks: The controllers.
-        passed: How often faults struck that have passed.
-        hits: How often faults had struck when all was right.
-    """
-
-    emulator: EmulatedCloud
-    cloud: HetznerCloud
-    cluster: MemoryTransport
-    network: int
-    token: Path
+    emulator: EmulatedCloud  # the emulated cloud
+    cloud: HetznerCloud  # the CCM's side of it
+    cluster: MemoryTransport  # the API server
+    network: int  # the id of the network with the routes
+    token: Path  # the file that the CCM reads its token from
+    # names of all servers that there ever were, by id and by private address
     names: dict[int | str, str] = field(default_factory=dict)
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    passed: int = 0
-    hits: int = 0
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)  # the controllers
+    passed: int = 0  # how often faults struck that have passed
+    hits: int = 0  # how often faults had struck when all was right
 
     async def add_server(self, number: int) -> None:
         """The server ``s<number>``, in the network."""
@@ -150,11 +139,7 @@ class Lab:
         return self.passed + strangers["total"] + sum(one["hits"] for one in rules_in_force)
 
     async def until(self, wanted: Sequence[str], seconds: float) -> None:
-        """Wait for what is wanted to be so, and to stay so.
-
-        Raises:
-            NotConverged: It is not so in time, or did not stay so.
-        """
+        """Wait for what is wanted to be so, and to stay so."""
         deadline = time.monotonic() + seconds
         while (wrong := facts.difference(wanted, self.facts())) != "":
             if time.monotonic() > deadline:
@@ -223,12 +208,7 @@ def start_controllers(cloud: HetznerCloud, cluster: MemoryTransport) -> list[asy
 
 @asynccontextmanager
 async def open_lab(folder: Path, *, short_timeout: bool = False) -> AsyncIterator[Lab]:
-    """A cloud with a network, and a cluster without anything; no controller runs yet.
-
-    Args:
-        folder: For the token's file.
-        short_timeout: Give up on late answers soon.
-    """
+    """A cloud with a network, and a cluster without anything; no controller runs yet."""
     async with open_emulated_cloud() as emulator:
         network = await emulator.network(NETWORK)
         token = folder / "token"

@@ -52,23 +52,14 @@ async def nothing(_lab: Lab) -> None:
 
 @dataclass(frozen=True)
 class Operation:
-    """One row.
+    """One row."""
 
-    Attributes:
-        name: Its heading.
-        act: What changes in the cluster once the fault has begun.
-        ends: All that is so at the end.
-        prepare: Makes what the row begins with; the controllers run already.
-        begins: What is so then, besides the three nodes.
-        outside: What changes in the cloud by itself just before the fault.
-    """
-
-    name: str
-    act: Act
-    ends: Sequence[str]
-    prepare: Act = nothing
-    begins: Sequence[str] = ()
-    outside: Act = nothing
+    name: str  # its heading
+    act: Act  # what changes in the cluster once the fault has begun
+    ends: Sequence[str]  # all that is so at the end
+    prepare: Act = nothing  # makes what the row begins with; the controllers run already
+    begins: Sequence[str] = ()  # what is so then, besides the three nodes
+    outside: Act = nothing  # what changes in the cloud by itself just before the fault
 
 
 async def set_up(lab: Lab) -> None:

@@ -57,16 +57,11 @@ QUICK = (
 
 @dataclass
 class Ccm:
-    """One process.
-
-    Attributes:
-        port: of health and metrics.
-        log: file with what it wrote.
-    """
+    """One process."""
 
     process: asyncio.subprocess.Process
-    port: int
-    log: Path
+    port: int  # of health and metrics
+    log: Path  # file with what it wrote
     tls: ssl.SSLContext
 
     def text(self) -> str:
@@ -93,13 +88,7 @@ class Ccm:
 
 @dataclass
 class World:
-    """Cluster, cloud, one network.
-
-    Attributes:
-        python: what runs the CCM.
-        modules: PYTHONPATH with which it finds the CCM.
-        program: the words that make Python run it.
-    """
+    """Cluster, cloud, one network."""
 
     cluster: ControlPlane
     nodes: HollowNodes
@@ -108,9 +97,9 @@ class World:
     directory: Path
     kubeconfig: Path
     running: list[Ccm] = field(default_factory=list)
-    python: str = sys.executable
-    modules: str = str(TREE)
-    program: tuple[str, ...] = ("-m", "ccm")
+    python: str = sys.executable  # what runs the CCM
+    modules: str = str(TREE)  # PYTHONPATH with which it finds the CCM
+    program: tuple[str, ...] = ("-m", "ccm")  # the words that make Python run it
 
     @property
     def token_file(self) -> Path:
@@ -264,12 +253,8 @@ async def open_world(
 ) -> AsyncIterator[World]:
     """A control plane with our rights in it, or with others, and a cloud with one network.
 
-    Args:
-        programs: Of the control plane.
-        directory: Empty.
-        rights: Objects instead of ours.
-        before: Puts objects into the cluster, and says how the cloud begins.
-        extra: Further flags of the control plane, by component.
+    ``before`` puts objects into the cluster, and says how the cloud begins. ``extra`` has further flags of the
+    control plane, by component.
     """
     audit = {"audit-policy-file": str(directory / "policy.json"), "audit-log-path": str(directory / AUDIT)}
     flags = {**(extra or {}), "kube-apiserver": {**audit, **(extra or {}).get("kube-apiserver", {})}}

@@ -21,11 +21,7 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 @dataclass
 class EmulatedCloud:
-    """A cloud with its admin calls.
-
-    Attributes:
-        endpoint: What goes into HCLOUD_ENDPOINT.
-    """
+    """A cloud with its admin calls."""
 
     server: TestServer
     session: aiohttp.ClientSession
