@@ -253,8 +253,8 @@ async def open_world(
 ) -> AsyncIterator[World]:
     """A control plane with our rights in it, or with others, and a cloud with one network.
 
-    ``before`` puts objects into the cluster, and says how the cloud begins. ``extra`` has further flags of the
-    control plane, by component.
+    ``before`` puts objects into the cluster, and says how the cloud begins. ``extra`` has further flags by
+    component.
     """
     audit = {"audit-policy-file": str(directory / "policy.json"), "audit-log-path": str(directory / AUDIT)}
     flags = {**(extra or {}), "kube-apiserver": {**audit, **(extra or {}).get("kube-apiserver", {})}}

@@ -86,15 +86,6 @@ def test_what_goes_and_what_is_made(nodes, world, former, gone, made) -> None:
     assert (deleted(plan), created(plan)) == (gone, made)
 
 
-def test_in_sync() -> None:
-    plan = plan_routes(TWO, table((1, 2), (A, "10.0.0.1"), (B, "10.0.0.2")), CLUSTER)
-    assert not plan.changes
-    assert plan.specs == (
-        RouteSpec("n1", A, Route(A, "10.0.0.1"), present=True),
-        RouteSpec("n2", B, Route(B, "10.0.0.2"), present=True),
-    )
-
-
 def test_missing_ones_are_created() -> None:
     plan = plan_routes([*TWO, node(3, C)], table((1, 2), (A, "10.0.0.1")), CLUSTER)
     assert created(plan) == [(B, "10.0.0.2")]

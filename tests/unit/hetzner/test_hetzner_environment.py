@@ -179,9 +179,8 @@ def test_robot_with_a_network_but_without_routes() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("30s", 30), ("1m30s", 90), ("1.5h", 5400), ("250ms", 0.25), ("15", 15), ("0", 0), ("1", 1), ("-5s", -5),
-     ("-5", -5), (".5s", 0.5)],
-)  # fmt: skip
+    [("1m30s", 90), ("250ms", 0.25), ("-5s", -5), ("15", 15), ("0", 0), ("-5", -5)],
+)
 def test_durations(text: str, seconds: float) -> None:
     assert parse_seconds(text) == seconds
 

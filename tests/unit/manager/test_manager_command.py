@@ -58,11 +58,6 @@ def test_help_and_version(capsys):
     assert capsys.readouterr().out.startswith("ccm-from-scratch v")
 
 
-def test_no_cloud_provider(capsys):
-    assert main([]) == 2
-    assert "--cloud-provider cannot be empty" in capsys.readouterr().err
-
-
 def test_a_plan_without_settings_says_where_they_are(capsys):
     assert main(["plan"]) == 2
     message = capsys.readouterr().err

@@ -92,7 +92,7 @@ def test_the_manager_loads_neither_models_nor_api_classes_nor_other_clients() ->
     loaded = set(ran("import ccm.manager.command, ccm.hetzner, sys; print(*sys.modules)"))
     assert {"kubernetes.aio.client.rest", "hcloud", "ccm.hetzner.cloud"} <= loaded
     heavy = ("pydantic", "yaml", "oauthlib", "websocket", "dateutil.rrule", "cryptography")
-    heavy += ("charset_normalizer.api",)
+    heavy += ("charset_normalizer.api", "opentelemetry", "ccm.manager.otel")
     unused = ("kubernetes.client", "kubernetes.aio.client.api", "kubernetes.aio.client.models")
     found = {name for name in loaded if any(f"{name}.".startswith(f"{one}.") for one in heavy + unused)}
     assert not found

@@ -96,18 +96,6 @@ def told(name: str, value: str) -> str:
     return done.stderr
 
 
-def test_without_traces_nothing_of_them_is_loaded() -> None:
-    script = (
-        "import sys, ccm.__main__, ccm.manager.command as c, ccm.hetzner\n"
-        "assert c.main(['--version'], {}) == 0\n"
-        "print([name for name in sys.modules if name.startswith('opentelemetry') or name.endswith('.otel')])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=TREE, capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
 async def test_each_reconcile_says_how_it_ended(monkeypatch) -> None:
     with receiving() as received:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.endpoint)
