@@ -249,12 +249,12 @@ async def test_standing_outside_of_the_network_is_a_problem(sky: EmulatedCloud, 
 
 
 async def test_a_token_of_another_project_is_recognized_by_the_network(sky: EmulatedCloud, tmp_path) -> None:
-    await sky.network("net")
+    network = await sky.network("net")
     server = await sky.add_server("a")
     token = tmp_path / "token"
     token.write_text(TOKEN)
     file = {"HCLOUD_ENDPOINT": sky.endpoint, "HCLOUD_TOKEN_FILE": str(token)}
-    cloud = open_cloud(file | UNCHECKED)
+    cloud = open_cloud(UNCHECKED | file | {"HCLOUD_NETWORK": str(network)})
     await cloud.start()
     await cloud.instances.get(by_id(server), accepted_age=0)
     token.write_text(OTHER_TOKEN)

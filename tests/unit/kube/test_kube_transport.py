@@ -60,12 +60,12 @@ async def connect():
 
 
 @pytest.fixture
-async def transport(connect, api, seen):
+async def transport(api, connect, seen):
     return await connect(master=api.url, user_agent="ccm/test", observe=seen.append, grace=60)
 
 
 @pytest.fixture
-async def impatient(connect, api, seen):
+async def impatient(api, connect, seen):
     """For watches that stay silent."""
     return await connect(master=api.url, observe=seen.append, grace=0.05)
 
@@ -221,7 +221,7 @@ def _kubeconfig(path, api, cluster=(), **user):
     return str(path)
 
 
-async def test_refused_token_is_read_again_once(connect, api, tmp_path, seen, calls):
+async def test_refused_token_is_read_again_once(api, connect, tmp_path, seen, calls):
     api.memory.put(NODES, {"metadata": {"name": "a"}})
     path = tmp_path / "config"
     transport = await connect(kubeconfig=_kubeconfig(path, api, token="old"), observe=seen.append)
@@ -241,7 +241,7 @@ async def test_refused_token_is_read_again_once(connect, api, tmp_path, seen, ca
     assert [(call.status, call.retry) for call in calls()] == [("401", False), ("401", False), ("200", True)]
 
 
-async def test_requests_that_are_refused_together_are_all_sent_again(connect, api, tmp_path):
+async def test_requests_that_are_refused_together_are_all_sent_again(api, connect, tmp_path):
     """Only one of them finds the token changed by its own look."""
     api.memory.put(NODES, {"metadata": {"name": "a"}})
     path, both = tmp_path / "config", asyncio.Event()
@@ -262,7 +262,7 @@ async def test_requests_that_are_refused_together_are_all_sent_again(connect, ap
     assert len(api.seen) == 4
 
 
-async def test_no_key_of_a_kubeconfig_stays_on_the_disk(connect, serve, tmp_path, monkeypatch):
+async def test_no_key_of_a_kubeconfig_stays_on_the_disk(serve, connect, tmp_path, monkeypatch):
     """Whoever is killed can't clean up, so there must be nothing to clean up."""
     authority, scratch, path = trustme.CA(), tmp_path / "scratch", tmp_path / "config"
     scratch.mkdir()
@@ -319,7 +319,7 @@ async def test_neither_kubeconfig_nor_pod(connect, tmp_path):
             await connect(kubeconfig=kubeconfig)
 
 
-async def test_service_account_over_tls(connect, serve, tmp_path):
+async def test_service_account_over_tls(serve, connect, tmp_path):
     authority = trustme.CA()
     api = await serve(_issued_by(authority))
     (tmp_path / "token").write_text("sesame\n")
@@ -339,7 +339,7 @@ async def test_service_account_over_tls(connect, serve, tmp_path):
 
 
 @pytest.fixture
-async def in_a_pod(connect, serve, tmp_path):
+async def in_a_pod(serve, connect, tmp_path):
     """A transport in a Pod, and an API server behind each of two authorities; the Pod trusts the first."""
     authorities = [trustme.CA(), trustme.CA()]
     servers = [await serve(_issued_by(authority)) for authority in authorities]
@@ -382,7 +382,7 @@ async def test_a_watch_outlives_the_authority_that_it_began_with(in_a_pod, tmp_p
         assert (await anext(changes)).metadata.name == "b"
 
 
-async def test_a_client_certificate_that_is_renewed_is_used(connect, serve, tmp_path):
+async def test_a_client_certificate_that_is_renewed_is_used(serve, connect, tmp_path):
     authority, path, names = trustme.CA(), tmp_path / "config", []
     api = await serve(_issued_by(authority, clients=True))
 
@@ -405,7 +405,7 @@ async def test_a_client_certificate_that_is_renewed_is_used(connect, serve, tmp_
     assert names == ["old@example.com", "old@example.com", "new@example.com"]
 
 
-async def test_certificates_of_older_clusters_are_accepted(connect, serve, tmp_path):
+async def test_certificates_of_older_clusters_are_accepted(serve, connect, tmp_path):
     """They lack the key identifiers that newer Pythons ask for; clients in Go never did."""
     (tmp_path / "token").write_text("sesame")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

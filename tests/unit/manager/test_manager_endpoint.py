@@ -1,5 +1,6 @@
 import asyncio
 import json
+import os
 import socket
 import ssl
 from functools import partial
@@ -227,6 +228,7 @@ def test_certificate_that_changes_to_nonsense_is_an_error(authority, tmp_path):
     tls = ServerTls(*pair)
     assert not tls.reload()
     Path(pair[1]).write_text("nonsense")
+    os.utime(pair[1], ns=(1, 1))
     with pytest.raises(ConfigurationError, match="can't be used"):
         tls.reload()
 
