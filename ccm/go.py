@@ -13,22 +13,14 @@ _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 def parse_boolean(text: str) -> bool:
-    """A boolean as Go's strconv.ParseBool reads it.
-
-    Raises:
-        ValueError: This isn't a boolean.
-    """
+    """Parse a boolean like Go's strconv.ParseBool; raises ValueError."""
     if text in _TRUE | FALSE:
         return text in _TRUE
     raise ValueError(f"{text!r} is neither true nor false")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a duration as Go's time.ParseDuration reads it; less than 0 with a minus.
-
-    Raises:
-        ValueError: This isn't a duration.
-    """
+    """Parse a duration like Go's time.ParseDuration and return seconds; raises ValueError."""
     sign = -1.0 if text.startswith("-") else 1.0
     rest = text.removeprefix("-") if sign < 0 else text.removeprefix("+")
     if rest == "0":

@@ -45,23 +45,13 @@ _requests_log.addFilter(_is_ours)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients that aren't authenticated may use.
+    """Limits for clients without authentication."""
 
-    Attributes:
-        connections: At once.
-        of_one_peer: At once from one address; with IPv6 from one network of 64 bits, since each of these is
-            one machine's to use.
-        request: Seconds until a connection must have sent all of its request, and before that until TLS is
-            agreed on.
-        whole: Seconds that a connection lives at most.
-        received: Bytes that a connection may send, without TLS around them.
-    """
-
-    connections: int = 64
-    of_one_peer: int = 16
-    request: float = 10.0
-    whole: float = 30.0
-    received: int = 65536
+    connections: int = 64  # simultaneous connections
+    of_one_peer: int = 16  # simultaneous connections from an IPv4 address, or from an IPv6 /64 network
+    request: float = 10.0  # seconds for the TLS handshake, and again for the complete request
+    whole: float = 30.0  # maximum lifetime of a connection in seconds
+    received: int = 65536  # maximum bytes from a connection, without the overhead of TLS
 
 
 @asynccontextmanager

@@ -1,9 +1,9 @@
-"""What a cloud must offer: small capabilities with their contracts written on the methods. No I/O here.
+"""The interface between the controllers and a cloud. The docstrings of the methods define the contract.
 
-To write a cloud, implement the Protocols of the capabilities that it has (:class:`Instances`,
-:class:`LoadBalancers`, :class:`Routes`), give them to an object with the attributes of :class:`Cloud`, and
-register its factory in the entry-point group ``ccm.clouds``. :mod:`ccm.cloud.sample` is one under a hundred
-lines; :mod:`ccm.testing.fake_cloud` is one in memory that can be scripted to fail.
+To write a cloud, implement the Protocols of its capabilities (:class:`Instances`, :class:`LoadBalancers`,
+:class:`Routes`). Provide them as attributes of a :class:`Cloud`, and register its factory in the entry-point
+group ``ccm.clouds``. :mod:`ccm.cloud.sample` is an example with fewer than 100 lines.
+:mod:`ccm.testing.fake_cloud` is a cloud in memory for tests, with configurable failures.
 """
 
 from ccm.cloud.cloud import Cloud, ShowsEnvironment

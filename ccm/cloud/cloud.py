@@ -9,68 +9,67 @@ from ccm.cloud.routes import Routes
 
 
 class Cloud(Protocol):
-    """What the manager needs of a cloud. A capability that is None switches its controllers off.
+    """A cloud for the manager. If a capability is None, the manager doesn't start its controllers.
 
-    Opening a cloud (its factory) does no I/O and reports every wrong setting at once. ``start`` is awaited
-    once, before any controller is built, and may bring capabilities; ``close`` once at the end, whatever
-    happened.
+    The factory of a cloud does no I/O and reports all wrong settings together. The manager awaits ``start``
+    once before it creates controllers. ``start`` may add capabilities. The manager always awaits ``close``.
     """
 
     @property
     def name(self) -> str:
-        """The provider's name, as given to ``--cloud-provider``."""
+        """The value of ``--cloud-provider`` that selects this cloud."""
         ...
 
     @property
     def has_cluster_id(self) -> bool:
-        """Whether what it makes is marked with a cluster id. If not, ``--allow-untagged-cloud`` is needed."""
+        """Whether resources have a cluster ID label; if not, ``--allow-untagged-cloud`` is needed."""
         ...
 
     @property
     def instances(self) -> Instances | None:
-        """Machines; node and node lifecycle controllers."""
+        """The machines, for the node controller and the node lifecycle controller."""
         ...
 
     @property
     def load_balancers(self) -> LoadBalancers | None:
-        """Load balancers; service controller."""
+        """The load balancers, for the service controller."""
         ...
 
     @property
     def routes(self) -> Routes | None:
-        """Routes to the nodes' pods; route controller."""
+        """The routes to the Pods of Nodes, for the route controller."""
         ...
 
     async def start(self) -> None:
-        """Reach the cloud and check what can be checked.
+        """Connect to the cloud and check the settings.
 
         Raises:
-            ConfigurationError: A setting names something that does not exist or must not be used.
-            CloudError: The cloud can't be reached or refuses the credentials.
+            ConfigurationError: A setting names an object that doesn't exist or can't be used.
+            CloudError: The cloud is unreachable or refuses the credentials.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections, threads and background work."""
+        """Close connections, and stop threads and background tasks."""
         ...
 
     def healthy(self) -> str | None:
-        """What is wrong with the connection to the cloud, or None."""
+        """The problem of the connection to the cloud, or None."""
         ...
 
 
 @runtime_checkable
 class ShowsEnvironment(Protocol):
-    """A cloud may also show how its environment sets it; the manager's ``/configz`` has it then."""
+    """Optional for a cloud: its environment variables, for the manager's ``/configz``."""
 
     def shown_environment(self) -> Mapping[str, str]:
-        """All variables that it knows, as texts, defaults included and secrets hidden."""
+        """The values of all variables that the cloud supports, with defaults and without secrets."""
         ...
 
 
-# Variables that the manager adds to a cloud's environment, since a cloud knows no flags.
-MASS_DELETION_BREAKER = "CCM_MASS_DELETION_BREAKER"  # true or false, as --mass-deletion-breaker says
-DRY_RUN = "CCM_DRY_RUN"  # true: the cloud is only asked what it would do
+# Variables that the manager adds to a cloud's environment, because a cloud doesn't read flags.
+MASS_DELETION_BREAKER = "CCM_MASS_DELETION_BREAKER"  # true or false, the value of --mass-deletion-breaker
+DRY_RUN = "CCM_DRY_RUN"  # true: the cloud changes nothing
 
-# How the owner says that what seems to have vanished all at once is really gone.
+# The flag that confirms that resources which disappeared at the same time are really deleted.
 MASS_DELETION_BREAKER_OFF = "--mass-deletion-breaker=false"

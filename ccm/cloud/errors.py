@@ -1,7 +1,7 @@
-"""What can go wrong between a controller and a cloud.
+"""Errors that a cloud raises to a controller.
 
-A cloud that can't be opened because of its settings raises :class:`ccm.errors.ConfigurationError`.
-Only :class:`InstanceNotFound` is a proof of absence. Every other error means "not known".
+For wrong settings, a cloud raises :class:`ccm.errors.ConfigurationError` instead.
+Only :class:`InstanceNotFound` proves that a machine is gone. After any other error, its state is unknown.
 """
 
 from __future__ import annotations
@@ -13,24 +13,18 @@ from ccm.errors import CcmError
 
 
 class CloudError(CcmError):
-    """Something went wrong in, or on the way to, the cloud.
-
-    Attributes:
-        message: One sentence for a person.
-        notices: Events which the controller puts on the object that it worked on.
-        ingress: How clients reach a load balancer that is not all that it should be, but serves; else empty.
-            An error that has it is raised for that one alone.
-    """
+    """A request to the cloud failed, or its result is wrong."""
 
     def __init__(self, message: str, *, notices: Sequence[Notice] = ()) -> None:
         super().__init__(message)
-        self.message = message
-        self.notices = tuple(notices)
+        self.message = message  # one sentence for people
+        self.notices = tuple(notices)  # the controller sends them as Events of the reconciled object
+        # the addresses of a load balancer that serves although a part of its reconciliation failed
         self.ingress: tuple[Ingress, ...] = ()
 
 
 class InstanceNotFound(CloudError):
-    """The cloud says, in a complete and authorised answer, that there is no such instance."""
+    """A complete and authorized response of the cloud proves that the instance doesn't exist."""
 
     def __init__(self, what: str, *, notices: Sequence[Notice] = ()) -> None:
         super().__init__(f"instance not found: {what}", notices=notices)
@@ -38,7 +32,7 @@ class InstanceNotFound(CloudError):
 
 
 class NotOurs(CloudError):
-    """The object belongs to another cloud and must be left alone."""
+    """The object belongs to another cloud. Don't change it."""
 
     def __init__(self, what: str, *, notices: Sequence[Notice] = ()) -> None:
         super().__init__(f"not an object of this cloud: {what}", notices=notices)
@@ -46,14 +40,14 @@ class NotOurs(CloudError):
 
 
 class ImplementedElsewhere(CloudError):
-    """Another component takes care of it: a successful no-op."""
+    """Another component is responsible for the object. The controller does nothing and reports no error."""
 
     def __init__(self) -> None:
         super().__init__("implemented by alternate to cloud provider")
 
 
 class RetryAfter(CloudError):
-    """Ask again after ``retry_after`` seconds (> 0); no failure is counted. It may cause another error."""
+    """Retry after ``retry_after`` seconds (> 0). The controller doesn't count this error as a failure."""
 
     def __init__(self, message: str, retry_after: float, *, notices: Sequence[Notice] = ()) -> None:
         super().__init__(message, notices=notices)
@@ -61,23 +55,23 @@ class RetryAfter(CloudError):
 
 
 class CloudUnavailable(CloudError):
-    """No usable answer came. Whether a change took effect is unknown."""
+    """The cloud sent no usable response. A change may have taken effect."""
 
 
 class CloudBusy(CloudError):
-    """The resource is locked or in conflict with other work. Nothing was changed."""
+    """The resource is locked, or another change conflicts. Nothing changed."""
 
 
 class QuotaExhausted(CloudError):
-    """The project's request budget is used up. Nothing was changed."""
+    """The project's API rate limit is exceeded. Nothing changed."""
 
 
 class AccessDenied(CloudError):
-    """The credentials don't allow this. Nothing was changed, and nothing may be concluded."""
+    """The credentials don't permit the request. Nothing changed, and the state of the object is unknown."""
 
 
 class Rejected(CloudError):
-    """The cloud refused the request; the same request will be refused again."""
+    """The cloud refused the request, and a retry doesn't help."""
 
 
 class Protected(Rejected):
@@ -86,7 +80,7 @@ class Protected(Rejected):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One Event to be; ``reason`` is a CamelCase word that tools match on, ``message`` is for people."""
+    """An Event to send. Tools match ``reason``, a CamelCase word; ``message`` is for people."""
 
     reason: str
     message: str
@@ -95,7 +89,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Ingress:
-    """One entry of a Service's status: an address, with ``ip_mode`` VIP or Proxy, or a name."""
+    """An entry in a Service's status: a host name, or an address with the ``ip_mode`` VIP or Proxy."""
 
     ip: str = ""
     hostname: str = ""

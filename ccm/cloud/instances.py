@@ -1,4 +1,4 @@
-"""Instances: the machines behind the Nodes."""
+"""Instances: the machines of the Nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ EXTERNAL_IP = "ExternalIP"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One address of a node, as Kubernetes types it (``InternalIP``, ``ExternalIP``, ``Hostname``, …)."""
+    """An address of a Node. The type is one of Kubernetes, for example ``InternalIP`` or ``Hostname``."""
 
     type: str
     address: str
@@ -21,83 +21,65 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """What a cloud gets to see of a Node.
-
-    Attributes:
-        provider_id: ``spec.providerID``; empty until the Node is initialized.
-        uid: The Node object's identity.
-        addresses: The addresses in the Node's status now (the kubelet's or ours).
-        asks_power: Whether the caller wants to know if the machine is off. If not, a cloud that would need a
-            request of its own for that leaves :attr:`Instance.shut_down` False.
-    """
+    """The fields of a Node that a cloud receives."""
 
     name: str
-    provider_id: str = ""
+    provider_id: str = ""  # ``spec.providerID``; empty until the Node is initialized
     uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
-    addresses: tuple[Address, ...] = ()
+    addresses: tuple[Address, ...] = ()  # of the Node's status
+    # If False, a cloud that needs an extra request for it may leave `Instance.shut_down` False.
     asks_power: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A machine, as the cloud knows it.
+    """A machine in the cloud."""
 
-    Attributes:
-        provider_id: ``<scheme>://<id>``, stable for the machine's life.
-        type: Value of the instance-type labels; empty = no label. ``zone`` and ``region`` likewise.
-        addresses: Every address, in the order of the status.
-        labels: More labels for the Node, given when it is initialized.
-        followed_labels: Which of these are kept true afterwards, unless the Node has values of its own.
-        shut_down: The machine exists and is known to be powered off.
-        notices: What its owner should know.
-    """
-
-    provider_id: str
+    provider_id: str  # ``<scheme>://<id>``; never changes
     name: str
-    type: str = ""
-    zone: str = ""
-    region: str = ""
-    addresses: tuple[Address, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    type: str = ""  # the value of the Node's instance-type label; if it is empty, the Node gets no label
+    zone: str = ""  # a label like ``type``
+    region: str = ""  # a label like ``type``
+    addresses: tuple[Address, ...] = ()  # all addresses, in the order of the Node's status
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])  # added when the Node is initialized
+    # the labels that the controller updates later, unless somebody else changed them on the Node
     followed_labels: frozenset[str] = frozenset()
-    shut_down: bool = False
+    shut_down: bool = False  # whether the machine exists and is powered off
     notices: tuple[Notice, ...] = ()
 
 
 class Instances(Protocol):
     """Finds the machines of Nodes.
 
-    A Node is found by its provider ID if it has one, otherwise by its name. A provider ID of another scheme
-    is :class:`~ccm.cloud.errors.NotOurs`: such a Node is never touched.
+    The cloud finds a machine by the Node's provider ID. If the Node has none, the cloud uses the Node's name.
+    A provider ID with another scheme raises :class:`~ccm.cloud.errors.NotOurs`.
     """
 
     def owns(self, provider_id: str, /) -> bool:
-        """Whether a provider ID has this cloud's scheme. An empty one has not."""
+        """Whether a provider ID has this cloud's scheme; an empty ID doesn't."""
         ...
 
     async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
-        """Find one Node's machine.
+        """Find the machine of a Node.
 
-        Args:
-            node: The Node.
-            accepted_age: How old the answer may be, in seconds. 0 asks the cloud about exactly this
-                machine, which is what has to be done before anything is deleted.
+        ``accepted_age`` is the maximum age of cached data in seconds. With 0, the cloud requests this
+        machine from its API; a controller does so before it deletes a Node.
 
         Raises:
-            InstanceNotFound: The cloud answered completely, and the machine does not exist.
-            NotOurs: The Node is another cloud's.
-            CloudError: Not known. Nothing may be concluded.
+            InstanceNotFound: The machine doesn't exist.
+            NotOurs: The Node belongs to another cloud.
+            CloudError: The state of the machine is unknown.
         """
         ...
 
     async def list(
         self, nodes: Sequence[NodeView], *, accepted_age: float
     ) -> Mapping[str, Instance | CloudError]:
-        """Find the machines of many Nodes with as few calls as possible.
+        """Find the machines of many Nodes with as few requests as possible.
 
-        Returns for every Node's name its machine, or the error that :meth:`get` would raise for it. Raises
-        CloudError if nothing could be found out at all. ``accepted_age`` is in seconds.
+        Returns the machine by the Node's name, or the error that :meth:`get` would raise. Raises CloudError
+        if the state of all machines is unknown. ``accepted_age`` is in seconds.
         """
         ...

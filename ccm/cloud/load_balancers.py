@@ -1,4 +1,4 @@
-"""Load balancers: how traffic from outside reaches a Service."""
+"""Load balancers: external traffic for Services."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from ccm.cloud.instances import NodeView
 
 @dataclass(frozen=True, slots=True)
 class ServicePort:
-    """One port of a Service; a ``node_port`` of 0 was not given out. ``protocol``: TCP, UDP or SCTP."""
+    """A port of a Service. ``node_port`` 0 means none; ``protocol`` is TCP, UDP or SCTP."""
 
     port: int
     node_port: int
@@ -20,14 +20,7 @@ class ServicePort:
 
 @dataclass(frozen=True, slots=True)
 class ServiceView:
-    """What a cloud gets to see of a Service of type LoadBalancer.
-
-    Attributes:
-        addresses: Where its status has that it is reached: then it had a load balancer. What it had is
-            nothing that is wanted, so it does not count when two views are compared.
-        hosts_excluded: Whether each Node of the cluster was taken out on purpose: its label excludes it, or
-            it is leaving. If not, a cloud keeps the present targets when no Node can be one.
-    """
+    """The fields of a Service of type LoadBalancer that a cloud receives."""
 
     namespace: str
     name: str
@@ -41,7 +34,10 @@ class ServiceView:
     ip_families: tuple[str, ...] = ()
     session_affinity: str = "None"
     load_balancer_class: str = ""
+    # addresses in the status, which prove that the Service had a load balancer; not a part of its spec
     addresses: tuple[str, ...] = field(default=(), compare=False)
+    # Whether each Node is excluded by its label or is being deleted. If False, a cloud keeps the present
+    # targets when no Node can be a target.
     hosts_excluded: bool = field(default=False, compare=False)
 
     @property
@@ -51,28 +47,22 @@ class ServiceView:
 
     @property
     def has_ipv4(self) -> bool:
-        """Whether its node ports answer on IPv4, as far as it says."""
+        """Whether the Service uses IPv4; without IP families, it does."""
         return not self.ip_families or "IPv4" in self.ip_families
 
 
 @dataclass(frozen=True, slots=True)
 class LoadBalancerResult:
-    """What came of making a load balancer as wanted.
-
-    Attributes:
-        ingress: How clients reach it.
-        steps: What was changed, in words, in order; empty = it already was as wanted.
-        notices: What the Service's owner should know.
-    """
+    """The result of the reconciliation of a load balancer."""
 
     ingress: tuple[Ingress, ...]
-    steps: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()  # descriptions of the changes, in order
     notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """``what`` was made, in words, for a Service that does not exist; the rest is the Service's."""
+    """A resource of a Service that no longer exists. ``what`` describes the resource."""
 
     namespace: str
     name: str
@@ -82,69 +72,68 @@ class Orphan:
 
 @runtime_checkable
 class KnowsOthers(Protocol):
-    """Load balancers may also know what another cloud-controller-manager would make of a Service."""
+    """Optional for load balancers: a comparison with other cloud-controller-managers."""
 
     @property
     def others(self) -> Collection[str]:
-        """The names of those that it knows."""
+        """The names of the other cloud-controller-managers."""
         ...
 
     async def differences(self, service: ServiceView, other: str) -> Sequence[str]:
-        """Say what another could not read, or would act on otherwise, and what to do. Raises CloudError."""
+        """Describe what the other CCM handles differently, and the remedies. Raises CloudError."""
         ...
 
 
 @runtime_checkable
 class ChoosesAnnotations(Protocol):
-    """Load balancers may also say which annotations they read, so that no others take up memory.
+    """Optional for load balancers: a filter of annotations, which saves memory.
 
-    Without this, all are kept except kubectl's record of what was applied and what is beyond a bound.
+    Without the filter, the cache keeps all annotations up to a limit, except ``last-applied-configuration``.
     """
 
     def annotations_to_keep(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
-        """Choose what every other method gets to see of a Service's annotations. Pure, and quick.
+        """Return the annotations of a Service that the other methods need.
 
-        What comes out is bounded, whatever goes in: tenants write up to 256 KiB into each of any number of
-        Services. Given its own answer, it returns the same.
+        The function is pure, fast and idempotent. The size of its result is limited, because tenants can
+        write 256 KiB into each of their Services.
         """
         ...
 
 
 class LoadBalancers(Protocol):
-    """Makes load balancers. Every method is idempotent and serializes work on the same load balancer."""
+    """Manages load balancers. All methods are idempotent and serialize work on the same load balancer."""
 
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
-        """Look for a Service's load balancer; None = it has none. Raises CloudError: not known."""
+        """Return the load balancer of a Service, or None. Raises CloudError if the state is unknown."""
         ...
 
     async def plan(self, service: ServiceView, nodes: Sequence[NodeView]) -> Sequence[str]:
-        """Say, step by step and without doing it, what :meth:`ensure` would do now, and what it would leave.
+        """Return the steps that :meth:`ensure` would execute now. Raises CloudError.
 
-        What it leaves is in lines that begin with ``note: ``, which are not steps. Raises CloudError.
+        Lines that begin with ``note: `` aren't steps. They describe differences that remain.
         """
         ...
 
     async def ensure(self, service: ServiceView, nodes: Sequence[NodeView]) -> LoadBalancerResult:
-        """Create the load balancer, or make it as wanted. Makes no call if nothing is to be changed.
+        """Create or update the load balancer. If nothing changes, the cloud sends no request.
 
         Raises:
-            RetryAfter: Ask again after a fixed time.
-            ImplementedElsewhere: Not for this cloud.
-            CloudError: It is not as wanted. What could be done, has been done; ``ingress`` says how that is
-                reached.
+            RetryAfter: The controller retries after a fixed time.
+            ImplementedElsewhere: Another component is responsible for the Service.
+            CloudError: Some changes failed. The other changes are complete; ``ingress`` has the addresses.
         """
         ...
 
     async def delete(self, service: ServiceView) -> LoadBalancerResult:
-        """Remove everything that was made for the Service, partly made things too.
+        """Delete all resources of the Service, also incomplete ones.
 
-        No steps in the result: there was nothing. Raises CloudError: something is left.
+        A result without steps means that the Service had no resources. Raises CloudError if some remain.
         """
         ...
 
     async def orphans(self, services: Collection[str]) -> Sequence[Orphan]:
-        """Say what was made for Services of this cluster that do not exist. Nothing is done about it.
+        """List resources of this cluster's Services that no longer exist. Deletes nothing.
 
-        ``services`` are UIDs of all that have, or should have, a load balancer. Raises CloudError: not known.
+        ``services`` are the UIDs of all Services that have or need a load balancer. Raises CloudError.
         """
         ...

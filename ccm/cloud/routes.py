@@ -1,4 +1,4 @@
-"""Routes: how a cloud's network finds the pods of a node."""
+"""Routes: the path from a cloud's network to the Pods of a Node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route of the network: the pods' CIDR, as text, and the address that it leads to."""
+    """A route of the network: a Pod CIDR, and the address of its next hop."""
 
     destination: str
     gateway: str
@@ -15,71 +15,58 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine that is attached to the network.
+    """A machine that is attached to the network."""
 
-    Attributes:
-        provider_id: As in a Node's spec.
-        address: Its address in the network; a route to it is made only if it is an InternalIP of its Node.
-        node: The name of the only Node that it can be, by what the cloud's owner says; empty = any that has
-            its provider ID. What a Node says proves nothing: its kubelet may write anything.
-    """
-
-    provider_id: str
+    provider_id: str  # the value of the Node's ``spec.providerID``
     name: str
-    address: str
+    address: str  # in the network; only an address that is also an InternalIP of the Node gets a route
+    # The name of the machine's Node according to the cloud; if it is empty, any Node with the provider ID.
+    # The Node object is no evidence, because a kubelet can write any value into it.
     node: str = ""
 
     def may_be(self, node: str) -> bool:
-        """Whether it can be the machine of a Node of this name."""
+        """Whether a Node with this name can run on the machine."""
         return self.node.lower() in {"", node.lower()}
 
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
-    """All routes of the network, and all machines that they may lead to.
+    """All routes and machines of the network."""
 
-    Attributes:
-        routes: Every route, foreign ones too.
-        machines: Every machine of the network, by its address.
-        complete: Whether ``machines`` is known to have all of them. If not, nothing is deleted.
-        families: IP versions that the network can route.
-        limit: How many routes the network can hold; None = not known.
-    """
-
-    routes: tuple[Route, ...]
-    machines: Mapping[str, Machine]
-    complete: bool = True
-    families: frozenset[int] = frozenset({4})
-    limit: int | None = None
+    routes: tuple[Route, ...]  # also routes that other programs created
+    machines: Mapping[str, Machine]  # by address
+    complete: bool = True  # whether ``machines`` has all machines; if not, the controller deletes no route
+    families: frozenset[int] = frozenset({4})  # IP versions that the network can route
+    limit: int | None = None  # maximum number of routes, if it is known
 
 
 class Routes(Protocol):
-    """Reads and changes the routes of one network. Writes to it are serialized by the cloud's side."""
+    """Reads and changes the routes of a network. The cloud serializes changes."""
 
     def owns(self, provider_id: str, /) -> bool:
-        """Whether a provider ID has this cloud's scheme. An empty one has not."""
+        """Whether a provider ID has this cloud's scheme; an empty ID doesn't."""
         ...
 
     async def list(self, *, accepted_age: float) -> RouteTable:
-        """Read the routes and the machines, at most ``accepted_age`` seconds old; 0 asks the cloud.
+        """Return the routes and the machines. Raises CloudError if they are unknown.
 
-        Raises CloudError: not known; nothing may be concluded.
+        ``accepted_age`` is the maximum age of cached data in seconds; with 0, the cloud reads its API.
         """
         ...
 
     async def create(self, route: Route) -> None:
-        """Create a route; one that exists is a success. Raises CloudError: it is not known to exist."""
+        """Create a route unless it exists. Raises CloudError if the route may be missing."""
         ...
 
     async def delete(self, route: Route) -> None:
-        """Delete a route. One that does not exist is a success. Raises CloudError: it may be there still."""
+        """Delete a route if it exists. Raises CloudError if the route may still exist."""
         ...
 
 
 @runtime_checkable
 class NormalizesProviderIds(Protocol):
-    """What a cloud's routes may have besides: one spelling for the provider IDs of each machine."""
+    """Optional for routes: a canonical form of the provider ID of a machine."""
 
     def normalized(self, provider_id: str, /) -> str:
-        """The provider ID as :class:`Machine` has it; one that can't be read stays as it is."""
+        """The canonical form, as in :class:`Machine`; an invalid provider ID is returned unchanged."""
         ...

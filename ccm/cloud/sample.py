@@ -1,7 +1,7 @@
-"""The smallest cloud that works: machines from a list in the environment. Copy it to start your own.
+"""A minimal cloud: machines from a list in an environment variable. Copy it to start your own.
 
-``SAMPLE_MACHINES=node-1=192.0.2.1,node-2=192.0.2.2`` gives two machines. Registered in the entry-point group
-``ccm.clouds`` as ``sample = "ccm.cloud.sample:open_cloud"``, it runs with ``--cloud-provider=sample``.
+``SAMPLE_MACHINES=node-1=192.0.2.1,node-2=192.0.2.2`` defines two machines. The entry-point group
+``ccm.clouds`` has ``sample = "ccm.cloud.sample:open_cloud"``, so that ``--cloud-provider=sample`` selects it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ SCHEME = "sample://"
 
 
 class SampleInstances:
-    """Machines that always run; nothing is asked of anybody."""
+    """Machines that always run."""
 
     def __init__(self, machines: Mapping[str, str]) -> None:
         self._machines = machines
@@ -38,7 +38,7 @@ class SampleInstances:
         self, nodes: Sequence[NodeView], *, accepted_age: float
     ) -> Mapping[str, Instance | CloudError]:
         """See :meth:`ccm.cloud.Instances.list`."""
-        # Hetzner's ends in such a loop, too. It stays written out here: clouds of others begin as a copy.
+        # Hetzner's implementation has a similar loop. They share no code, because readers copy this file.
         answers: dict[str, Instance | CloudError] = {}
         for node in nodes:
             try:
@@ -49,7 +49,7 @@ class SampleInstances:
 
 
 class SampleCloud:
-    """A cloud that has machines and nothing else."""
+    """A cloud with machines, but without load balancers and routes."""
 
     name = "sample"
     has_cluster_id = True
@@ -60,22 +60,18 @@ class SampleCloud:
         self.instances = SampleInstances(machines)
 
     async def start(self) -> None:
-        """There is nothing to reach."""
+        """Do nothing, because the cloud has no API."""
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing, because there are no connections."""
 
     def healthy(self) -> str | None:
-        """A list is always well."""
+        """Return None, because a list can't fail."""
         return None
 
 
 def open_cloud(environment: Mapping[str, str], **_: object) -> SampleCloud:
-    """Read ``SAMPLE_MACHINES``.
-
-    Raises:
-        ConfigurationError: An entry is not ``name=address``.
-    """
+    """Parse ``SAMPLE_MACHINES``; raises ConfigurationError for an entry that isn't ``name=address``."""
     entries = [entry for entry in environment.get("SAMPLE_MACHINES", "").split(",") if entry]
     if wrong := [entry for entry in entries if "=" not in entry]:
         raise ConfigurationError([f"SAMPLE_MACHINES: {entry!r} is not name=address" for entry in wrong])

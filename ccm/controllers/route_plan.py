@@ -128,13 +128,13 @@ def plan_routes(
     """Compare the routes that are needed with those that exist.
 
     Args:
-        nodes: The Nodes of this cloud and those without provider ID. Those without a CIDR, and those with
-            neither a provider ID nor the name of a machine, are left out.
-        table: The network.
-        ranges: Where Pod CIDRs may lie.
-        former: Nodes that existed while we ran.
-        disputed: Routes to machines that aren't Nodes of this cluster, and that were replaced recently.
-        mass_deletion_breaker: Delete nothing while the machines of most Nodes are not found.
+        nodes: The Nodes of this cloud and those without a provider ID. Nodes without a CIDR, and Nodes with
+            neither a provider ID nor the name of a machine, get no route.
+        table: The routes and machines of the network.
+        ranges: The ranges of all Pod CIDRs.
+        former: Nodes that were deleted since the controller started.
+        disputed: Recently replaced routes to machines that aren't Nodes of this cluster.
+        mass_deletion_breaker: If the machines of most Nodes are missing, delete no routes.
     """
     nodes = _identified(nodes, table)
     bare = _bare(nodes, table)

@@ -22,9 +22,9 @@ class HetznerInstances:
 
     Args:
         scheme: The prefix of provider IDs of Cloud servers.
-        options: What Nodes get; read each time because the network is known only after the start.
-        robot: Robot's servers; None = Robot is not enabled, or there are no credentials for it.
-        max_age: How old, in seconds, a Cloud server's data may be at most; None = as the controller accepts.
+        options: Returns the options; called each time, because the network is unknown before the start.
+        robot: Robot's servers, or None if Robot is disabled or has no credentials.
+        max_age: Maximum age of a Cloud server's data in seconds; None = the controller decides.
     """
 
     def __init__(

@@ -21,12 +21,12 @@ from ccm.hetzner.api.models import Network
 
 
 class Project:
-    """Watches over the project.
+    """Checks that the API token still belongs to the cluster's project.
 
     Args:
-        network: The ID of a network that must exist; None = there is none.
-        mass_deletion_breaker: Doubt that our resources are gone while none of them is seen.
-        replaced: Called when the network is gone; returns whether another one of this project replaced it.
+        network: Returns the ID of a network that must exist, or None.
+        mass_deletion_breaker: Don't conclude from a project without resources that they are deleted.
+        replaced: Called after the network is deleted; returns whether another network replaced it.
     """
 
     def __init__(

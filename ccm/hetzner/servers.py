@@ -54,13 +54,13 @@ class Servers:
 
         Args:
             node: The Node.
-            number: The server's id; None = the server with the Node's name.
-            accepted_age: Seconds; 0 = Hetzner is asked for this server in any case.
-            listed: What the cache has, whatever its age, is all that there is.
+            number: The server's ID; None = use the Node's name.
+            accepted_age: Maximum age of cached data in seconds; 0 = request the server from Hetzner.
+            listed: Use only the cache, whatever its age.
 
         Raises:
-            InstanceNotFound: There is none.
-            CloudError: Not known.
+            InstanceNotFound: The server doesn't exist.
+            CloudError: It is unknown whether the server exists.
         """
         answer = self._listed(node, number)
         if not listed:

@@ -71,10 +71,9 @@ def decode_one(data: bytes, kind: type[T]) -> T:
 
 
 def decode_page(data: bytes, kind: type[T]) -> tuple[Page[T], str]:
-    """One page of a list, and the token of the next page (empty on the last one).
+    """Decode a page of a list, and the token of the next page (empty for the last page).
 
-    Raises:
-        Unreadable: This isn't a list, or not even the name of one of its items can be read.
+    Raises Unreadable if the data isn't a list, or if even the name of an item can't be decoded.
     """
     try:
         raw = decode(data, _RawList)
@@ -94,11 +93,11 @@ def decode_page(data: bytes, kind: type[T]) -> tuple[Page[T], str]:
 
 
 def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
-    """One line of a watch; None if it is of a type that we don't know.
+    """Decode a line of a watch; returns None if its type is unknown.
 
     Raises:
-        KubernetesError: The server reports an error, for instance Gone.
-        Unreadable: The line can't be read, and its change would be lost.
+        KubernetesError: The server reports an error, for example Gone.
+        Unreadable: The line can't be decoded. If the watch continued, a change would be lost.
     """
     try:
         raw = decode(line, _RawEvent)

@@ -1,6 +1,6 @@
-"""What the API server answers when it does not do what we asked: a class for each case with a reaction."""
+"""Errors of the API server: a class for each error that callers handle differently."""
 
-# Names are those that people know from the API, without an Error suffix.
+# The names are the reasons of the API, without the suffix Error.
 
 from http import HTTPStatus
 
@@ -8,22 +8,15 @@ from ccm.errors import CcmError
 
 
 class KubernetesError(CcmError):
-    """The API server did not do what we asked.
-
-    Attributes:
-        status: HTTP status code; 0 without an answer.
-        reason: Kubernetes' machine-readable reason (``NotFound``, ``Expired``, …), may be empty.
-        message: The server's sentence for people.
-        retry_after: Seconds, more than 0, that the server asked us to wait; None when it did not.
-    """
+    """A request to the API server failed."""
 
     def __init__(
         self, status: int = 0, reason: str = "", message: str = "", *, retry_after: float | None = None
     ) -> None:
-        self.status = status
-        self.reason = reason
-        self.message = message
-        self.retry_after = retry_after
+        self.status = status  # HTTP status code; 0 without a response
+        self.reason = reason  # for example ``NotFound`` or ``Expired``; may be empty
+        self.message = message  # the server's text for people
+        self.retry_after = retry_after  # seconds (> 0) from the server's Retry-After header, or None
         super().__init__(message or reason or f"HTTP status {status}")
 
 

@@ -38,19 +38,12 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """The three durations, in seconds.
+    """Durations in seconds."""
 
-    Attributes:
-        duration: For which others leave an unchanged Lease alone.
-        renew_deadline: After which a holder that can't write gives up; shorter than ``duration``.
-        retry_period: Between two writes, and between two tries to get it.
-        stop_grace: That the work has to end at a stop; the Lease is kept meanwhile.
-    """
-
-    duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
-    stop_grace: float = 15.0
+    duration: float = 15.0  # until other candidates acquire a Lease that the leader doesn't renew
+    renew_deadline: float = 10.0  # until a leader that can't renew the Lease stops; less than ``duration``
+    retry_period: float = 2.0  # between two renewals, and between two attempts to acquire the Lease
+    stop_grace: float = 15.0  # for the work to end after a stop signal, before the Lease is released
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,15 +254,10 @@ def to_wire(item: object) -> dict[str, Any]:
 
 
 def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """One object from JSON.
+    """Decode an object from JSON; raises msgspec.DecodeError for invalid JSON or wrong types of fields.
 
-    Args:
-        data: JSON text. Of what is nested too deeply to be read, the depths are left out.
-        kind: A struct of this module, or any type that msgspec knows. For ``dict[str, Any]``, a whole object,
-            what isn't UTF-8 is replaced.
-
-    Raises:
-        msgspec.DecodeError: No JSON, or a field has a type that Kubernetes does not allow.
+    ``kind`` is a struct of this module or any type that msgspec supports. If the JSON is nested too deeply,
+    the result omits the deepest levels. If ``kind`` is ``dict[str, Any]``, invalid UTF-8 is replaced.
     """
     # msgspec raises Python's errors for invalid UTF-8 and for deep nesting.
     try:

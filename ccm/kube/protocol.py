@@ -22,32 +22,21 @@ STRATEGIC_MERGE_PATCH: PatchType = "application/strategic-merge-patch+json"
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list.
-
-    Attributes:
-        items: The objects that decoded.
-        undecodable: Metadata of those that did not. They exist, so don't treat them as deleted.
-        resource_version: Where a watch of the whole list starts.
-    """
+    """A page of a list."""
 
     items: list[T]
-    resource_version: str
+    resource_version: str  # the start of a watch of the complete list
+    # metadata of existing objects that can't be decoded; don't treat them as deleted
     undecodable: list[ObjectMeta] = field(default_factory=list[ObjectMeta])
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """One change.
-
-    Attributes:
-        type: ADDED, MODIFIED, DELETED, or BOOKMARK (nothing changed up to this resource version).
-        metadata: Of the object; for a BOOKMARK only the resource version counts.
-        object: None for a BOOKMARK and for an object that did not decode.
-    """
+    """A change of an object, or a BOOKMARK, which reports a newer resource version without a change."""
 
     type: EventType
-    metadata: ObjectMeta
-    object: T | None
+    metadata: ObjectMeta  # a BOOKMARK has only the resource version
+    object: T | None  # None for a BOOKMARK, and for an object that can't be decoded
 
 
 class Transport(Protocol):

@@ -49,17 +49,11 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _Source:
-    """Where credentials come from.
+    """A source of credentials."""
 
-    Attributes:
-        load: Puts them into a configuration; raises ConfigurationError.
-        max_age: Seconds after which they are read again; None = when they are refused.
-        clean: Removes what ``load`` has written, once a client was made with it.
-    """
-
-    load: Callable[[Any], Awaitable[None]]
-    max_age: float | None = None
-    clean: Callable[[], None] = lambda: None
+    load: Callable[[Any], Awaitable[None]]  # writes them to a configuration; raises ConfigurationError
+    max_age: float | None = None  # seconds until they are read again; None = after the server refused them
+    clean: Callable[[], None] = lambda: None  # removes the files of ``load`` after a client was created
 
 
 class KubernetesTransport(HttpTransport):
@@ -78,13 +72,11 @@ class KubernetesTransport(HttpTransport):
         observe: Observer = lambda _: None,
         grace: float = 15.0,
     ) -> KubernetesTransport:
-        """Read the configuration; nothing is sent yet.
+        """Read the configuration without sending a request. Raises ConfigurationError.
 
-        Without a kubeconfig and a ``master`` (the server's URL, which takes precedence), it is that of the
-        Pod's service account. ``grace``: seconds that a watch may stay silent after it should have ended.
-
-        Raises:
-            ConfigurationError: The configuration can't be read or names nothing to connect to.
+        ``master`` is the server's URL and takes precedence over the kubeconfig. Without both, the transport
+        uses the Pod's service account. ``grace`` is the time in seconds after the end of a watch's timeout
+        until the transport closes a silent watch.
         """
         if kubeconfig:
             source = _kubeconfig(kubeconfig)
@@ -143,13 +135,10 @@ def _from_service_account(
 
 
 class _Connection:
-    """The package's client with credentials that are read again: every minute in a Pod, and when refused.
+    """A client that reads its credentials again: every minute in a Pod, and after the server refused them.
 
-    TLS' files are read into a client when it is made. Where they have changed there is another client for
-    what is sent from then on; what is on its way, like a watch, ends with the one that it began with.
-
-    Attributes:
-        version: How often the token or those files have changed.
+    A client reads the TLS files only when it is created. If these files change, new requests use a new
+    client. Running requests, for example watches, continue with the old client.
     """
 
     def __init__(self, source: _Source, master: str, user_agent: str) -> None:
@@ -164,7 +153,7 @@ class _Connection:
         self._configuration: Any = Configuration()
         # As clients in Go: older clusters' certificates lack what Python 3.13 began to insist on.
         self._configuration.disable_strict_ssl_verification = True
-        self.version = 0
+        self.version = 0  # number of changes of the token or the TLS files
         self._loaded = 0.0
         self._renewing = asyncio.Lock()
         self._token: str | None = None

@@ -55,10 +55,10 @@ class HetznerApi:
 
     Args:
         token: Returns the current API token; called before every request.
-        endpoint: Base URL, like ``https://api.hetzner.cloud/v1``.
-        debug: Log every request and answer (never the token).
-        timeout: Seconds to connect, and between two bytes of the answer.
-        jitter: Random number in [0, 1) for the pauses between retries.
+        endpoint: Base URL, for example ``https://api.hetzner.cloud/v1``.
+        debug: Log every request and response without the token.
+        timeout: Seconds to connect, and between two bytes of the response.
+        jitter: Returns a random number in [0, 1) for the pauses between retries.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class HetznerApi:
             await self._actions[key].wait_all(actions)
 
     async def close(self) -> None:
-        """Let go of the threads. A request that is on its way ends by itself."""
+        """Stop the threads. A running request ends by itself."""
         for waiter in self._actions.values():
             await waiter.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -151,17 +151,16 @@ class HetznerApi:
         params: Mapping[str, object] | None = None,
         body: Mapping[str, object] | None = None,
     ) -> Json:
-        """Make a request; repeat it where that is safe.
+        """Send a request, and retry it if that is safe.
 
-        A GET is repeated after any failure to answer, and if the token changed before the answer came. Every
-        request is repeated after 429, which says that nothing was done; the budget then makes it wait until
-        the quota has refilled. A caller that cancels a change waits for the answer, because the change takes
-        effect nevertheless.
+        A GET is retried after any failure, and if the token changed before the response arrived. All requests
+        are retried after status 429, which means that nothing changed; the budget delays the retry. If the
+        caller is cancelled during a change, it waits for the response, because the change takes effect.
 
         Raises:
-            TokenChanged: The work of the caller holds another token than the current one.
-            Unavailable: Whether a change took effect is unknown: look before trying again.
-            ApiError: It did not succeed, and a change did not take effect.
+            TokenChanged: The caller's work began with a token that is no longer current.
+            Unavailable: A change may have taken effect. Read the state before you retry.
+            ApiError: The request failed, and nothing changed.
         """
         options: Json = {"params": dict(params)} if params else {}
         if body is not None:

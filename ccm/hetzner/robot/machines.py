@@ -34,12 +34,12 @@ class _Power:
 
 
 class RobotMachines:
-    """Robot's servers as machines. Every method raises ``CloudError`` if the answer isn't known.
+    """Robot's servers as machines. All methods raise ``CloudError`` if the result is unknown.
 
     Args:
-        cache_timeout: Seconds for which the list of servers is used.
+        cache_timeout: Maximum age of the list of servers in seconds.
         forward_internal: Keep internal addresses that the kubelet reported.
-        mass_deletion_breaker: Believe that servers are gone only after this user saw one of the cluster's.
+        mass_deletion_breaker: Treat servers as deleted only after the user listed a server of the cluster.
     """
 
     def __init__(

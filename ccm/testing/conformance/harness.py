@@ -1,4 +1,4 @@
-"""What the author of a cloud tells the suite: how things happen there."""
+"""The adapter between the conformance suite and a cloud; the author of the cloud implements it."""
 
 import abc
 from collections.abc import AsyncGenerator, Callable
@@ -11,22 +11,16 @@ from ccm.cloud import Cloud, Instances, LoadBalancers, Routes, ServicePort, Serv
 
 
 class Harness(abc.ABC):
-    """A cloud, and a hand that changes its world. What a cloud can't do skips the tests that need it.
+    """A cloud, and methods that change its resources. Tests that need a missing method are skipped."""
 
-    Attributes:
-        cloud: The cloud; :meth:`opened` starts and closes it.
-        factory: What the entry point names, as ``staticmethod(open_cloud)``; None = there is none.
-        foreign_provider_id: One that is not this cloud's.
-    """
-
-    cloud: Cloud
-    factory: Callable[..., Cloud] | None = None
-    foreign_provider_id: str = "elsewhere://1"
+    cloud: Cloud  # :meth:`opened` starts and closes it
+    factory: Callable[..., Cloud] | None = None  # of the entry point, as ``staticmethod(open_cloud)``
+    foreign_provider_id: str = "elsewhere://1"  # a provider ID of another cloud
 
     @classmethod
     @asynccontextmanager
     async def opened(cls) -> AsyncGenerator[Self, None]:
-        """A harness whose cloud is started, for the time of one test. Override it if yours needs more."""
+        """Start the cloud for one test. Override this method if your cloud needs more preparation."""
         harness = cls()
         await harness.cloud.start()
         try:
@@ -36,18 +30,18 @@ class Harness(abc.ABC):
 
     @abc.abstractmethod
     async def add_machine(self, name: str) -> str:
-        """Have a running machine, in the network if there are routes, and return its provider ID."""
+        """Create a running machine and return its provider ID. If there are routes, it's in the network."""
 
     async def remove_machine(self, provider_id: str) -> None:
-        """Have it no more."""
+        """Delete the machine."""
         pytest.skip(f"machines can't be removed here ({provider_id})")
 
     async def power_off(self, provider_id: str) -> None:
-        """Shut it down."""
+        """Shut down the machine."""
         pytest.skip(f"machines can't be shut down here ({provider_id})")
 
     async def power_on(self, provider_id: str) -> None:
-        """Let it run again."""
+        """Start the machine again."""
         pytest.skip(f"machines can't be started here ({provider_id})")
 
     async def go_blind(self) -> None:

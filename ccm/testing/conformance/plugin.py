@@ -47,11 +47,7 @@ async def harness_named_by_option(request: pytest.FixtureRequest) -> AsyncGenera
 
 
 def load(place: str) -> type[Harness]:
-    """Find a harness by ``MODULE:CLASS``.
-
-    Raises:
-        pytest.UsageError: There is none.
-    """
+    """Import a harness by ``MODULE:CLASS``; raises pytest.UsageError."""
     module, _, name = place.partition(":")
     try:
         return cast("type[Harness]", getattr(importlib.import_module(module), name))

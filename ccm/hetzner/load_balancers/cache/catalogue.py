@@ -96,12 +96,10 @@ class AddressCache:
     async def look_up(
         self, spec: LoadBalancerSpec, balancer: LoadBalancer | None, network: int | None
     ) -> ObservedAddresses | None:
-        """Have known what there is, where a load balancer gives its address up for one that is asked for.
+        """Return the addresses in the network, if the load balancer would release its address for another one.
 
-        A network is left before one is entered, so what is refused then would cost the address that it has.
-
-        Returns:
-            The addresses; None = it gives none up, or its annotations are wrong, and nothing is read.
+        The CCM detaches a load balancer before it attaches it again. If Hetzner refused the new address, the
+        old one would be lost. Returns None if no address is released, or if annotations are wrong.
         """
         asked = bool(spec.private_ipv4 or spec.ip_range) and not spec.problems
         if network is None or balancer is None or not balancer.private_net or not asked:
@@ -141,14 +139,9 @@ class PrimaryIpCache:
     async def look_up(
         self, spec: LoadBalancerSpec, balancer: LoadBalancer | None
     ) -> Mapping[str, PrimaryIp | None]:
-        """Find the Primary IPs that a Service names.
+        """Return the requested Primary IPs by family (``ipv4``, ``ipv6``); None if the project lacks one.
 
-        Args:
-            spec: What the Service asks for.
-            balancer: Its load balancer. Nothing is read if that has them already.
-
-        Returns:
-            By ``ipv4`` and ``ipv6``, as far as asked for; None = the project has none of this ID or name.
+        Omits Primary IPs that are already assigned to the load balancer ``balancer``.
         """
         asked = {
             family: reference

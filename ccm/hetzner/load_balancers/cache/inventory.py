@@ -80,21 +80,19 @@ class Inventory:
         self._released.add(service.uid)
 
     def forget(self, service: ServiceView) -> None:
-        """The Service is gone."""
+        """Remove the state of a deleted Service."""
         self._seen.pop(service.uid, None)
         self._released.discard(service.uid)
         self.invalid.discard(service.uid)
         self.annotated.pop(service.uid, None)
 
     async def check_vanished(self, service: ServiceView, used: Collection[LoadBalancer]) -> None:
-        """The Service's load balancer is not in the list: is there none, or are we in another project?
-
-        ``used`` are those of the list on which the Service has anything.
+        """Check why the Service's load balancer is missing from ``used``, the Service's load balancers.
 
         Raises:
-            AccessDenied: Nothing of ours is there, so the list proves nothing.
-            Unavailable: The list lacks it.
-            Rejected: It is there, and not the Service's any more.
+            AccessDenied: The project has no resources of this cluster, so the token may be of another project.
+            Unavailable: The load balancer exists, but the list lacks it.
+            Rejected: The load balancer exists, but it no longer has the labels of the Service.
         """
         number = self._seen.get(service.uid)
         if number is None:

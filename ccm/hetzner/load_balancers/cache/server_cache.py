@@ -15,12 +15,12 @@ MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is take
 
 
 class ServerCache:
-    """Finds the servers of a controller's Nodes. Every method raises ``CloudError`` if they are not known.
+    """Finds the servers of a controller's Nodes. All methods raise ``CloudError`` if these are unknown.
 
     Args:
         scheme: The prefix of provider IDs of Cloud servers.
-        robots: Looks up public IPv4 addresses of Robot servers by number; None = the cluster has none.
-        name_check: A server belongs only to the Node that :func:`~ccm.hetzner.servers.node_of` names.
+        robots: Returns public IPv4 addresses of Robot servers by number; None = the cluster has none.
+        name_check: Whether :func:`~ccm.hetzner.servers.node_of` must name the Node of a server.
     """
 
     def __init__(

@@ -44,13 +44,12 @@ class InvalidAnnotations(Rejected):
 
 
 def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:
-    """Decide what a Service's load balancer should be; parts that are invalid or missing now stay as they
-    are.
+    """Decide the desired state of a load balancer; parts with invalid or missing values stay as they are.
 
     Raises:
-        InvalidAnnotations: There is no load balancer, and none is created for wrong annotations.
-        AccessDenied: None is created in a project that has none of the servers.
-        Rejected: No location is known for a new one, or it would have no address.
+        InvalidAnnotations: There is no load balancer, and wrong annotations prevent its creation.
+        AccessDenied: There is no load balancer, and the project has none of the servers.
+        Rejected: A new load balancer would have no location or no address.
     """
     actual = observed.balancer
     if actual is None and spec.is_unservable and not (observed.others and spec.problems):
