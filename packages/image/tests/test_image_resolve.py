@@ -36,7 +36,7 @@ def test_the_newest_versions_of_several_lists_with_dependencies():
 
 
 def test_a_package_that_debian_lacks():
-    with pytest.raises(LockFileError, match="no package left-out"):
+    with pytest.raises(LockFileError, match="no package named left-out"):
         resolve.closure(resolve.read_index([LIST]), ["base"], ())
 
 
@@ -88,22 +88,25 @@ def test_pins_of_every_platform(tmp_path):
 
 
 def test_a_list_that_is_not_the_signed_one(tmp_path):
-    with pytest.raises(ContentError, match="list of packages of trixie"):
+    with pytest.raises(ContentError, match="package list for suite trixie"):
         newest_pins(archive(tmp_path, spoil="x"), verify, NOW)
 
 
 def test_another_release_of_debian_is_not_taken_for_the_one_that_was_asked_for(tmp_path):
-    with pytest.raises(SignatureError, match=r"trixie-security is Debian's trixie$"):
+    with pytest.raises(SignatureError, match=r"trixie-security contains another suite: trixie$"):
         newest_pins(archive(tmp_path, security="trixie"), verify, NOW)
 
 
 @pytest.mark.parametrize(
     ("times", "said"),
     [
-        (TIMES.replace("27 Nov", "21 Nov"), r"list for trixie expired on 2026-11-21 02:11 UTC"),
-        (TIMES.replace("20 Nov", "23 Nov"), r"is of Fri, 23 Nov 2026 02:11:10 UTC; this machine's clock"),
-        (TIMES.replace("20 Nov", "soon"), r"has Date: 'Fri, soon 2026 02:11:10 UTC', which isn't a time"),
-        ("", "is of no time"),
+        (TIMES.replace("27 Nov", "21 Nov"), r"list for suite trixie expired on 2026-11-21 02:11 UTC"),
+        (
+            TIMES.replace("20 Nov", "23 Nov"),
+            r"date: Fri, 23 Nov 2026 02:11:10 UTC. The time on this machine is 2026-11-22 08:00",
+        ),
+        (TIMES.replace("20 Nov", "soon"), r"in the field Date: 'Fri, soon 2026 02:11:10 UTC'"),
+        ("", "date: no date"),
     ],
 )
 def test_a_list_of_another_time_is_not_believed(tmp_path, times, said):
@@ -127,5 +130,5 @@ def test_what_nobody_signed_is_not_believed(tmp_path):
 def test_debians_keys_did_not_sign_this():
     if not shutil.which("gpgv") or not any(path.is_file() for path in resolve.KEYRINGS):
         pytest.skip("gpgv or the keyring of Debian is not here")
-    with pytest.raises(SignatureError, match="did not sign"):
+    with pytest.raises(SignatureError, match="no valid signature"):
         resolve.gpgv()(b"-----BEGIN PGP SIGNED MESSAGE-----\n\nSuite: trixie\n")

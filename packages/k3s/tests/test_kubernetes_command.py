@@ -49,10 +49,10 @@ def test_version_help_and_generated_tokens_need_no_cluster(capsys):
     [
         (["k3s", "nonsense"], "unknown command 'nonsense'"),
         (["k3s", "etcd-snapshot", "save", "x"], "this command does not take any arguments"),
-        (["/usr/local/bin/crictl", "ps"], "`k3s crictl` is not in the stand-in"),
-        (["k3s", "token", "list"], "the stand-in has `create` and `generate`"),
-        (["k3s", "server"], "only runs on a machine of the sandbox"),
-        (["k3s", "kubectl", "get", "nodes"], "only runs on a machine of the sandbox"),
+        (["/usr/local/bin/crictl", "ps"], "doesn't support `k3s crictl`"),
+        (["k3s", "token", "list"], "supports only `k3s token create`"),
+        (["k3s", "server"], "runs only on machines of the sandbox"),
+        (["k3s", "kubectl", "get", "nodes"], "runs only on machines of the sandbox"),
     ],
 )
 def test_errors_are_one_line_and_status_2(argv, text, capsys, monkeypatch, tmp_path):
@@ -66,7 +66,7 @@ def test_errors_are_one_line_and_status_2(argv, text, capsys, monkeypatch, tmp_p
 def test_a_token_is_printed_once_a_server_has_started(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(paths, "NODE_TOKEN", tmp_path / "node-token")
     assert cli.main(["k3s", "token", "create"]) == 2
-    assert "no k3s server has started here" in capsys.readouterr().err
+    assert "no k3s server has started on this machine" in capsys.readouterr().err
     (tmp_path / "node-token").write_text("K10secret\n")
     assert cli.main(["k3s", "token", "create"]) == 0
     assert capsys.readouterr().out == "K10secret\n"

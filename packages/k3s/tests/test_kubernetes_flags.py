@@ -37,10 +37,10 @@ def test_values_of_flags(words, name, value):
         (["--nonsense"], "unknown flag --nonsense"),
         (["--token"], "--token needs a value"),
         (["word"], "unexpected argument 'word'"),
-        (["--cluster-cidr=1"], "belongs to k3s server"),
-        (["--docker"], "--docker is not supported: the stand-in runs containerd"),
-        (["--debug=perhaps"], "--debug is a switch"),
-        (["--debug=tRUE"], "--debug is a switch"),
+        (["--cluster-cidr=1"], "has no flag --cluster-cidr, but k3s server has"),
+        (["--docker"], "--docker is not supported, because the stand-in runs containerd"),
+        (["--debug=perhaps"], "--debug: the value must be true or false"),
+        (["--debug=tRUE"], "--debug: the value must be true or false"),
     ],
 )
 def test_unknown_flags_of_an_agent(words, text):
@@ -49,7 +49,9 @@ def test_unknown_flags_of_an_agent(words, text):
 
 
 def test_a_flag_without_effect_is_named_once():
-    assert parse("agent", ["--debug", "--debug"]).warnings == ("--debug has no effect in the stand-in",)
+    assert parse("agent", ["--debug", "--debug"]).warnings == (
+        "--debug has no effect in the stand-in for k3s",
+    )
 
 
 def test_precedence_of_flags_environment_and_file():

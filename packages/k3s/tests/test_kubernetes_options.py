@@ -22,10 +22,10 @@ def test_an_agent_knows_server_and_token():
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"token": "t"}, "--server is required"),
-        ({"server": "https://a:6443"}, "--token is required"),
-        ({"server": "http://a:6443", "token": "t"}, "not like https"),
-        ({"server": "https://a:port", "token": "t"}, "not like https"),
+        ({"token": "t"}, "--server or K3S_URL is required"),
+        ({"server": "https://a:6443"}, "--token or K3S_TOKEN is required"),
+        ({"server": "http://a:6443", "token": "t"}, "isn't a URL of the form https"),
+        ({"server": "https://a:port", "token": "t"}, "isn't a URL of the form https"),
         ({"server": "https://a:1", "token": "K10x"}, "starts with K10"),
         ({"server": "https://a:1", "token": "t", "node-ip": ["1.2.3"]}, "--node-ip: '1.2.3'"),
         ({"server": "https://a:1", "token": "t", "node-name": "a_b"}, "--node-name: 'a_b'"),
@@ -57,7 +57,7 @@ def test_dual_stack_dns_addresses():
     [
         (PODS, SERVICES[:1], r"cluster-cidr: \[10.* fd42::/48\] and service-cidr: \[10.*\], must share"),
         (PODS[:1], SERVICES, "must share the same IP version"),
-        (PODS[1:], SERVICES[1:], "flag --service-cidr: fd43::/112: give a range of IPv4, or one of IPv4 and"),
+        (PODS[1:], SERVICES[1:], "flag --service-cidr: fd43::/112 is not supported. Set one IPv4 range"),
         (PODS[::-1], SERVICES, "flag --cluster-cidr: fd42::/48,10.244.0.0/16: give a range of IPv4"),
         ([*PODS, "10.8.0.0/16"], SERVICES, "flag --cluster-cidr"),
     ],
@@ -116,8 +116,8 @@ def test_other_flannel_backends_are_refused_as_in_k3s(backend):
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"server": "https://a:6443"}, "--token is required"),
-        ({"server": "http://a:6443", "token": "t"}, "not like https"),
+        ({"server": "https://a:6443"}, "--token or K3S_TOKEN is required"),
+        ({"server": "http://a:6443", "token": "t"}, "isn't a URL of the form https"),
         ({"cluster-cidr": ["10.244.0.1/16"]}, "--cluster-cidr"),
         ({"https-listen-port": "x"}, "--https-listen-port: 'x' is not a number"),
         ({"write-kubeconfig-mode": "9"}, "--write-kubeconfig-mode"),

@@ -92,8 +92,8 @@ def test_passwords_that_look_like_other_types(password):
     [
         ("[", "expected the node content"),
         ("[" * 50_000, "maximum recursion depth exceeded"),
-        ("7", "the file must be names with values"),
-        ("mirrors: [docker.io]", "mirrors must be names with values"),
+        ("7", "the file must be a mapping"),
+        ("mirrors: [docker.io]", "mirrors must be a mapping"),
         (
             "mirrors: {docker.io: {endpoint: registry.example.com}}",
             r"mirrors\.docker\.io\.endpoint must be a list",

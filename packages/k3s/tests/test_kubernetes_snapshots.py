@@ -108,7 +108,7 @@ def test_a_server_takes_snapshots_as_k3s_does():
         (["--cluster-reset-restore-path=/x"], "--cluster-reset required with --cluster-reset-restore-path"),
         (["--cluster-reset", "--server=https://10.0.0.9:6443", "--token=t"], "while server URL is set"),
         (["--etcd-snapshot-retention=many"], "--etcd-snapshot-retention: 'many' is not a number"),
-        (["--etcd-s3-config-secret=x"], "reads what S3 needs from flags and files"),
+        (["--etcd-s3-config-secret=x"], "supports no Secret with S3 settings"),
         (["--dir=/x"], "unknown flag --dir"),
     ],
 )
@@ -142,7 +142,7 @@ def test_requests_to_the_server():
         (["take"], "one of save, ls"),
         (["delete"], "no snapshots given for removal"),
         (["save", "x"], "does not take any arguments"),
-        (["save", "--cluster-init"], "--cluster-init belongs to k3s server"),
+        (["save", "--cluster-init"], "no flag --cluster-init, but k3s server has"),
         (["save", "--compress"], "unknown flag --compress"),
         (["save", "--s3-config-secret=x"], "--etcd-s3-config-secret is not supported"),
     ],
@@ -203,7 +203,7 @@ def test_restoring_a_missing_snapshot_or_twice(tmp_path):
     with pytest.raises(K3sError, match="must be a file, not a directory"):
         checked(tmp_path)
     store = Datastore(tmp_path / "etcd")
-    with pytest.raises(K3sError, match="no embedded etcd"):
+    with pytest.raises(K3sError, match="contains no embedded etcd"):
         refuse(store)
     (tmp_path / "etcd" / "member" / "wal").mkdir(parents=True)
     store.rename("m1")

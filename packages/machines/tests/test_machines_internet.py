@@ -172,7 +172,7 @@ def test_a_forwarding_host_keeps_forwarding(world, stage, before):
 def test_an_interface_without_forwarding_is_refused(world, stage):
     namespaces.set_kernel(stage.host, {"ipv4/ip_forward": "1"})
     namespaces.set_kernel(stage.host, {"ipv4/conf/wan/forwarding": "0"})
-    with pytest.raises(NoWayOut, match=r"net\.ipv4\.conf\.wan\.forwarding = 0"):
+    with pytest.raises(NoWayOut, match=r"net\.ipv4\.conf\.wan\.forwarding is 0"):
         stage.as_host(lambda: internet.open_way(Names(world.site), world.range))
     assert stage.tables() == ""
 

@@ -306,9 +306,9 @@ def test_an_image_that_can_not_be_written_changes_nothing(airgap):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_explained(tmp_path, number):
-    with pytest.raises(errors.DiskFull, match="no space left on the disk of"), disk.explained(tmp_path / "7"):
+    with pytest.raises(errors.DiskFull, match="is full"), disk.explained(tmp_path / "7"):
         raise OSError(number, os.strerror(number))
-    with pytest.raises(BackendError, match="could not write in"), disk.explained(tmp_path / "7"):
+    with pytest.raises(BackendError, match="could not write to the folder"), disk.explained(tmp_path / "7"):
         raise PermissionError(errno.EACCES, "no")
 
 

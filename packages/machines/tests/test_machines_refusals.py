@@ -34,7 +34,7 @@ async def test_a_full_disk_leaves_no_incomplete_machine(world):
     backend = replace(world, state=small).backend()
     try:
         await backend.start([], {}, world.event)
-        with pytest.raises(errors.DiskFull, match=r"no space left on the disk of .*small.*; free some"):
+        with pytest.raises(errors.DiskFull, match=r"the disk of .*small.* is full"):
             await backend.create_machine(world.machine(1, private=False))
         await backend.delete_machine(1)
         await backend.remove_all()

@@ -39,4 +39,4 @@ def test_files_below_a_busy_mount_stay(tmp_path):
     assert done.returncode == 0, done.stderr
     assert f"mount {tmp_path}/machines/7/disk/root" in done.stdout
     assert f"folder {tmp_path}/machines" in done.stdout
-    assert "something is mounted at" in done.stdout
+    assert "a file system is mounted at" in done.stdout

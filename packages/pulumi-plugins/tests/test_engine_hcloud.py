@@ -205,8 +205,11 @@ def test_a_deleted_server_is_created_again_with_its_network(hetzner: Lab, cloud:
     [
         ("h.Volume('v', size=10)", "the resource type 'hcloud:index/volume:Volume'"),
         ("h.get_network(name='n')", "Method not implemented"),
-        ("h.Server('s', server_type='cpx22', image='debian-12', iso='x')", "the input 'iso' of hcloud:index"),
-        ("h.Provider('p', endpoint_hetzner='x')", "the setting 'endpointHetzner' of the provider"),
+        (
+            "h.Server('s', server_type='cpx22', image='debian-12', iso='x')",
+            "the input 'iso' of hcloud:index/server:Server",
+        ),
+        ("h.Provider('p', endpoint_hetzner='x')", "the provider setting 'endpointHetzner'"),
         ("h.SshKey('k', public_key='nonsense')", "POST /ssh_keys: "),
         ("h.Server('s', server_type='cx0', image='debian-12')", "server type 'cx0' not found"),
         (

@@ -89,7 +89,7 @@ def test_objects_are_created_changed_and_deleted(kube: Lab, cluster: ControlPlan
 
 def test_an_existing_object_is_not_adopted(kube: Lab) -> None:
     out = kube.up(body('k.core.v1.Namespace("n", metadata={"name": "default"}, opts=o)'), status=1)
-    assert "Namespace 'default' already exists in the cluster and is not in this stack's state" in out
+    assert "Namespace 'default' already exists in the cluster, but isn't in the state of this stack" in out
     advised = "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"
     assert f"{advised}=true" in out
     kube.up(**{advised: "true"})
@@ -231,7 +231,7 @@ def test_objects_are_replaced_for_another_cluster(kube: Lab) -> None:
 
 def test_an_unsupported_setting(kube: Lab) -> None:
     out = kube.up(body('k.core.v1.ConfigMap("a", opts=o)'), status=1, PROVIDER='{"always_render": true}')
-    assert "the setting 'alwaysRender' of the provider" in out
+    assert "the provider setting 'alwaysRender'" in out
 
 
 def test_patch_resources_are_not_supported(kube: Lab, cluster: ControlPlane) -> None:

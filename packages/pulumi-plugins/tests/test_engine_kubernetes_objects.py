@@ -209,5 +209,5 @@ def test_waiting_can_be_limited_and_skipped() -> None:
     assert not is_awaited(found)
     assert readiness.timeout_of(found, None) == 30
     found["metadata"]["annotations"]["pulumi.com/timeoutSeconds"] = "soon"
-    with pytest.raises(ProviderError, match="'soon' is not a number of seconds"):
+    with pytest.raises(ProviderError, match="'soon' isn't a number of seconds"):
         readiness.timeout_of(found, None)

@@ -54,12 +54,12 @@ def test_what_is_new_in_a_version_is_its_section_or_what_is_not_released() -> No
 @pytest.mark.parametrize(
     ("changelog", "said"),
     [
-        (SAMPLE, "the newest section of CHANGELOG.md is 0.2.0, but the version is 0.3.0"),
-        ("# Changelog\n", "doesn't describe the changes in 0.3.0"),
-        ("## [Unreleased]\n", "doesn't describe the changes in 0.3.0"),
+        (SAMPLE, "is for version 0.2.0, but the current version is 0.3.0"),
+        ("# Changelog\n", "doesn't describe the changes in version 0.3.0"),
+        ("## [Unreleased]\n", "doesn't describe the changes in version 0.3.0"),
         (
             "## [0.3.0] - 2027-01-01\n\n## [0.2.0] - 2026-12-01\n\nMore.",
-            "doesn't describe the changes in 0.3",
+            ("doesn't describe the changes in version 0.3.0"),
         ),
     ],
 )

@@ -67,5 +67,5 @@ def test_the_same_files_are_the_same_tree_in_another_commit(clone: Path) -> None
 
 def test_a_folder_that_is_no_clone_is_named(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
-    with pytest.raises(ReleaseError, match="plain isn't a clone with a commit"):
+    with pytest.raises(ReleaseError, match="plain isn't a Git clone with at least"):
         commits.checked_out(tmp_path / "plain")

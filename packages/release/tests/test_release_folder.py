@@ -49,7 +49,7 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
 def test_two_do_not_fill_the_same_folder(tmp_path: Path) -> None:
     with (
         whole(tmp_path / "1.0"),
-        pytest.raises(ReleaseError, match="another release"),
+        pytest.raises(ReleaseError, match=r"another '\./dev release'"),
         whole(tmp_path / "1.0"),
     ):
         pytest.fail("it began")

@@ -52,7 +52,7 @@ def test_the_tag_of_the_version_is_taken(clone: Path, tag: str | None) -> None:
 
 @pytest.mark.parametrize("tag", ["v9", "1.2.3", "v1.2.30", "v1.2.3-rc.1", "V1.2.3", ""])
 def test_another_tag_is_refused(clone: Path, tag: str) -> None:
-    with pytest.raises(ReleaseError, match=r"ccm/version\.py, which has 1\.2\.3: its tag is v1\.2\.3\."):
+    with pytest.raises(ReleaseError, match=r"version 1\.2\.3 in ccm/version\.py\. Use the tag v1\.2\.3,"):
         judge(wish(clone, tag))
 
 
@@ -60,7 +60,7 @@ def test_what_is_not_released_gets_no_tag_and_no_signature(clone: Path, signer: 
     commit(clone, "[Unreleased]")
     assert judge(wish(clone)).title == "ccm-from-scratch 1.2.3, not released"
     for final in (wish(clone, "v1.2.3"), wish(clone, signer=signer)):
-        with pytest.raises(ReleaseError, match=r"says that 1\.2\.3 is not released: change the heading"):
+        with pytest.raises(ReleaseError, match=r"version 1\.2\.3 is in the section of unreleased changes"):
             judge(final)
 
 

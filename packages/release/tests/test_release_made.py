@@ -77,15 +77,18 @@ def without_notes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (truncated, r"image-linux-amd64\.tar: this is not a complete OCI layout"),
-        (with_another_content, r"image-linux-amd64\.tar: the blob sha256:\w+ has the digest sha256:"),
-        (with_another_image, r"RELEASE\.md has another index than its images: sha256:"),
-        (without_an_archive, r"it has 0 archives \*-image-linux-arm64\.tar instead of one"),
-        (with_another_version_beside, r"it has 2 archives \*-image-linux-arm64\.tar instead of one"),
+        (truncated, r"image-linux-amd64\.tar: the file isn't a complete OCI layout"),
+        (
+            with_another_content,
+            r"amd64\.tar: the blob with the name sha256:\w+ has another digest: sha256:",
+        ),
+        (with_another_image, r"RELEASE\.md doesn't contain the digest of the image index: sha256:"),
+        (without_an_archive, r"contains 0 files named \*-image-linux-arm64\.tar instead of one"),
+        (with_another_version_beside, r"contains 2 files named \*-image-linux-arm64\.tar instead of one"),
         (without_notes, r"RELEASE\.md"),
     ],
 )
 def test_what_was_changed_is_no_release(folder: Path, change: Callable[[Path], None], told: str) -> None:
     change(folder)
-    with pytest.raises(ReleaseError, match=rf"isn't a release of '\./dev release': .*{told}"):
+    with pytest.raises(ReleaseError, match=rf"isn't a release that '\./dev release' created: .*{told}"):
         read_images(folder)

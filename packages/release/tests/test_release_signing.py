@@ -64,9 +64,9 @@ def test_a_key_is_read_with_and_without_a_password(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "password", "said"),
     [
-        (pem(KEY, "word"), "", "without a password in COSIGN_PASSWORD"),
-        (pem(KEY, "word"), "other", "with a password in COSIGN_PASSWORD"),
-        (pem(KEY), "word", "with a password in COSIGN_PASSWORD"),
+        (pem(KEY, "word"), "", "without the password from COSIGN_PASSWORD"),
+        (pem(KEY, "word"), "other", "with the password from COSIGN_PASSWORD"),
+        (pem(KEY), "word", "with the password from COSIGN_PASSWORD"),
         (b"no key", "", "can't be read as a private key in PEM"),
         (pem(ec.generate_private_key(ec.SECP384R1())), "", "isn't an EC key on the curve P-256"),
         (pem(ed25519.Ed25519PrivateKey.generate()), "", "isn't an EC key on the curve P-256"),

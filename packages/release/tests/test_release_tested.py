@@ -63,15 +63,20 @@ def test_versions_of_kubernetes_leave_records_side_by_side_with_that_of_all_test
     assert find(tmp_path, TREE_ID) == [*runs, RECORD]
     text = table(find(tmp_path, TREE_ID))
     assert "| Kubernetes | 1.34.4, 1.35.4, 1.36.3 |" in text
-    assert "- The tests that run Kubernetes: 7 passed and 2 could not run, with Kubernetes 1.34.4," in text
-    assert "- All tests: 7 passed and 2 could not run, with Kubernetes 1.36.3, Python 3.11.7" in text
+    assert "7 tests passed, and 2 tests were skipped. The versions were Kubernetes 1.34.4 and Python" in text
+    assert "2 tests were skipped. The versions were Kubernetes 1.36.3 and Python 3.11.7" in text
 
 
 @pytest.mark.parametrize("ran", [{}, {"Kubernetes": "1.36.3"}])
 def test_a_run_that_ran_another_kubernetes_than_it_was_to_leaves_nothing(tmp_path: Path, ran) -> None:
     file = junit(tmp_path / "0.xml", case("a", **ran))
-    said = r"Kubernetes 1\.34\.4 was requested, but tests ran with: (None|1\.36\.3)"
-    with pytest.raises(ReleaseError, match=said):
+    with pytest.raises(
+        ReleaseError,
+        match=(
+            r"Kubernetes 1\.34\.4 was requested, but the tests ran with Kubernetes "
+            r"(None|1\.36\.3)"
+        ),
+    ):
         read_run([file], TREE_ID, "machines", kubernetes="1.34.4")
     file = junit(tmp_path / "0.xml", case("a", Kubernetes="1.34.4"))
     assert read_run([file], TREE_ID, "machines", kubernetes="1.34.4").tests == "kubernetes"
@@ -106,7 +111,7 @@ def test_a_record_that_no_run_left_is_refused(tmp_path: Path, wrong: dict[str, o
 
 def test_a_record_of_another_tree_under_this_ones_name_is_refused(tmp_path: Path) -> None:
     keep(Record("b" * 40, "machines", 1, 0, {}), tmp_path).rename(tmp_path / f"{TREE_ID}-python-3.json")
-    with pytest.raises(ReleaseError, match="is not the record"):
+    with pytest.raises(ReleaseError, match="isn't a record"):
         find(tmp_path, TREE_ID)
 
 
@@ -116,5 +121,6 @@ def test_the_table_claims_what_ran_and_nothing_else() -> None:
     assert "| Kubernetes | 1.36.3 |" in lines
     assert "| Python | 3.9.0, 3.11.7 |" in lines
     assert "| k3s | not run |" in lines
+    assert "2 tests were skipped. The versions were Kubernetes 1.36.3 and Python 3.11.7" in table([RECORD])
     assert "|" not in table([])
     assert "There is no record" in table([])

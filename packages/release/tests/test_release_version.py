@@ -45,5 +45,5 @@ def test_the_emulator_has_it() -> None:
 def test_a_file_without_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "ccm").mkdir()
     (tmp_path / "ccm" / "version.py").write_text("VERSION = 1\n")
-    with pytest.raises(VersionError, match=r"ccm/version\.py has no line VERSION"):
+    with pytest.raises(VersionError, match=r"ccm/version\.py doesn't contain a line VERSION"):
         project_version(tmp_path)

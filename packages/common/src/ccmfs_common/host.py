@@ -14,8 +14,8 @@ from pathlib import Path
 ROUTES = Path("/proc/net/route")
 LOOK_UP_SECONDS = 5.0
 WIDEST_NETWORK = 8
-"""The shortest prefix of a real network. VPNs split the default route into larger ones: ``0.0.0.0/1`` and
-``128.0.0.0/1``, or ``2000::/4`` and ``3000::/4``."""
+"""The shortest prefix of a real network. VPNs replace the default route with two routes to larger ranges, for
+example ``0.0.0.0/1`` and ``128.0.0.0/1``."""
 # Configuration files of package sources. A mirror can have an address of a documentation range.
 SOURCES = (
     "/etc/apt/sources.list",

@@ -57,7 +57,9 @@ def subject_hash(subject: x509.Name) -> str:
 
 
 def _attribute(one: x509.NameAttribute[str | bytes]) -> bytes:
-    assert isinstance(one.value, str), "Mozilla has no authority with a bit string in its name"
+    assert isinstance(one.value, str), (
+        "no certificate authority in Mozilla's list has a name with a bit string"
+    )
     # Spaces at its ends and repeated ones don't matter, nor the case of ASCII letters.
     words = re.split(f"[{_SPACES}]+", one.value.strip(_SPACES))
     lower = re.sub("[A-Z]+", lambda found: found[0].lower(), " ".join(words))

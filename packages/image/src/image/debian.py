@@ -12,10 +12,11 @@ from image import authorities, recipe
 from image.tree import Entry, File, Folder, Link, Tree, below
 
 _MERGED = ("bin", "sbin", "lib", "lib64")
-"""Folders that are links into /usr. Packages may use either path."""
+"""Links to the folders of the same name in /usr. Packages may use the path of the link or of the folder."""
 
 _STATUS = "var/lib/dpkg/status.d"
-"""Folder in which scanners look for unpacked packages, with one file for each, as in distroless images."""
+"""The folder in which vulnerability scanners look for the installed packages, as in distroless images. Each
+package has one file."""
 
 _PASSWD = f"root:x:0:0:root:/:/sbin/nologin\nccm:x:{recipe.USER}:{recipe.USER}:ccm:/:/sbin/nologin\n"
 _GROUP = f"root:x:0:\nccm:x:{recipe.USER}:\n"

@@ -32,9 +32,9 @@ class PackageGoneError(ImageError):
 
     def __init__(self, name: str, version: str, architecture: str) -> None:
         super().__init__(
-            f"the Debian mirror no longer has {name} {version} ({architecture}), which debian.lock pins. "
-            "The mirror only has a newer version. Update the pins with './dev lock debian', review the "
-            "change, and build again; or name a mirror with old versions in CCMFS_DEBIAN_MIRROR"
+            f"debian.lock pins the package {name} {version} ({architecture}), but the Debian mirror has "
+            "only a newer version. Update the pins with './dev lock debian', review the change, and "
+            "build again. Or use CCMFS_DEBIAN_MIRROR to choose a mirror that keeps old versions"
         )
 
 
@@ -42,7 +42,9 @@ class ContentError(ImageError):
     """A download does not have the pinned hash."""
 
     def __init__(self, what: str, wanted: str, found: str) -> None:
-        super().__init__(f"{what} has the SHA-256 {found}, but {wanted} is pinned, so the file was not used")
+        super().__init__(
+            f"{what} has the SHA-256 hash {found}, but the pinned hash is {wanted}, so the file was not used"
+        )
 
 
 class SignatureError(ImageError):

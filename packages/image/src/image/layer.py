@@ -17,7 +17,8 @@ from image.tree import Entry, File, Folder, Link, Tree, parents
 
 MEDIA_TYPE = "application/vnd.oci.image.layer.v1.tar+zstd"
 LEVEL = 9
-"""Level 15 makes the layers 2 % smaller in eight times the time."""
+"""Zstandard's compression level. With level 15, layers are 2 % smaller, but compression takes eight times as
+long."""
 
 
 @dataclass(frozen=True)

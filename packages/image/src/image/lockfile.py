@@ -40,7 +40,10 @@ class Lock:
         for pin in self.of(platform):
             if pin.name == name:
                 return pin.version
-        raise LockFileError(f"{PATH.name} pins no {name} for {platform.name}; run './dev lock debian'")
+        raise LockFileError(
+            f"{PATH.name} has no version of package {name} for platform {platform.name}. Run './dev lock "
+            "debian'"
+        )
 
 
 def read(path: Path = PATH) -> Lock:
@@ -49,7 +52,9 @@ def read(path: Path = PATH) -> Lock:
         content: Any = json.loads(path.read_text())
         return Lock(content["suite"], tuple(sorted(Pin(**pin) for pin in content["packages"])))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LockFileError(f"{path} can't be read: {error}; './dev lock debian' recreates it") from error
+        raise LockFileError(
+            f"the lock file {path} can't be read: {error}. To recreate the file, run './dev lock debian'"
+        ) from error
 
 
 def write(suite: str, pins: Iterable[Pin], path: Path = PATH) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "CCMFS_DEBIAN_MIRROR"
 SECURITY = "-security"
-"""Suffix of the address of Debian's security archive."""
+"""Suffix of the URL of Debian's security archive."""
 
 _SECONDS = 60.0
 _CHUNK = 1 << 20
@@ -34,9 +34,9 @@ _PASSWORD = re.compile(r"//[^/@\s]+@")
 _DEBIAN = re.compile(r"/debian(-security)?/?$")
 
 Get = Callable[[str, int], bytes | None]
-"""Fetches an address; None when it isn't there.
+"""Downloads a URL. Returns None if the server doesn't have the file.
 
-The number is the maximum size in bytes. Raises OSError if the file is larger, or there is no answer.
+The number is the maximum size in bytes. Raises OSError if the file is larger or the server doesn't respond.
 """
 
 
@@ -96,7 +96,9 @@ class Mirror:
             return self.get(address, most)
         except OSError as error:  # requests' errors are OSErrors
             what = _PASSWORD.sub("//", f"{address}: {error}")
-            raise MirrorError(f"the Debian mirror did not give {what}. {VARIABLE} names another") from error
+            raise MirrorError(
+                f"can't download from the Debian mirror: {what}. To use another mirror, set {VARIABLE}"
+            ) from error
 
 
 def open_mirror(
@@ -109,8 +111,8 @@ def open_mirror(
     roots = (named, named + SECURITY) if named else tuple(dict.fromkeys(_roots_of_apt()))
     if not roots:
         raise MirrorError(
-            f"no Debian mirror is known, because apt has none. Set one in {VARIABLE}, by the address of its "
-            "folder 'debian' (https://www.debian.org/mirror/list has all of them)"
+            f"apt's configuration has no Debian mirror. Set {VARIABLE} to the URL of a mirror's folder "
+            "'debian' (https://www.debian.org/mirror/list lists the mirrors)"
         )
     return Mirror(roots, web_get(_proxies_of_apt(), sleep), cache)
 
@@ -144,7 +146,7 @@ def _content(answer: requests.Response, most: int) -> bytes:
     for chunk in answer.iter_content(_CHUNK):
         content += chunk
         if len(content) > most:
-            raise OSError(f"the file has more than {most} bytes")
+            raise OSError(f"the file is larger than {most} bytes")
     return bytes(content)
 
 

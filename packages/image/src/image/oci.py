@@ -20,9 +20,10 @@ CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 CONTAINERD_NAME = "io.containerd.image.name"
-"""Annotation of a layout with an image's full name, which containerd and Docker read."""
+"""The annotation in an OCI layout that contains the full name of an image. containerd and Docker use this
+annotation."""
 REF_NAME = "org.opencontainers.image.ref.name"
-"""Annotation of a layout with only a name or a tag, by the specification."""
+"""The annotation in an OCI layout that contains only a name or a tag, according to the OCI specification."""
 
 _CREATED = "org.opencontainers.image.created"
 
@@ -135,7 +136,7 @@ def read_layout(source: IO[bytes]) -> dict[str, Image]:
         entries = json.loads(files["index.json"])["manifests"]
         return {entry["annotations"][CONTAINERD_NAME]: _image(entry, files) for entry in entries}
     except (tarfile.TarError, LookupError, TypeError, ValueError) as error:
-        raise LayoutError(f"this is not a complete OCI layout: {error!r}") from error
+        raise LayoutError(f"the file isn't a complete OCI layout: {error!r}") from error
 
 
 def labels_of(image: Image) -> dict[str, str]:
@@ -160,7 +161,7 @@ def _blob(
 ) -> Blob:
     blob = Blob(entry["mediaType"], files[f"blobs/{entry['digest'].replace(':', '/')}"], notes or {})
     if blob.digest != entry["digest"]:
-        raise LayoutError(f"the blob {entry['digest']} has the digest {blob.digest}")
+        raise LayoutError(f"the blob with the name {entry['digest']} has another digest: {blob.digest}")
     return blob
 
 

@@ -3,22 +3,22 @@
 SUITE = "trixie"
 PYTHON = "3.13"
 ROOTS = ("base-files", "ca-certificates", f"libpython{PYTHON}-stdlib", "netbase", f"python{PYTHON}-minimal")
-"""Debian packages of the image. Their dependencies are added."""
+"""The Debian packages in the image. The build adds the dependencies of these packages."""
 
 LEFT_OUT = {
-    "awk": "for scripts when a package is configured",
-    "debconf": "asks questions when a package is configured",
+    "awk": "scripts that configure packages",
+    "debconf": "questions during the configuration of packages",
     "libdb5.3t64": "for dbm",
     "libncursesw6": "for curses",
-    "libreadline8t64": "for a person at a prompt",
+    "libreadline8t64": "line editing at an interactive prompt",
     "libsqlite3-0": "for sqlite3",
     "libtinfo6": "for curses",
-    "media-types": "types of files by their names",
-    "openssl": "the command; the library comes with Python's ssl",
+    "media-types": "the media type for a file name extension",
+    "openssl": "the command openssl. Python's ssl module needs only the library",
     "openssl-provider-legacy": "obsolete ciphers",
-    "tzdata": "time zones; all times are UTC",
+    "tzdata": "time zones. The CCM uses only UTC",
 }
-"""Dependencies that the image doesn't contain, and their purpose."""
+"""Dependencies that the image doesn't contain, and the purpose of each dependency."""
 
 REPOSITORY = "localhost/ccm-from-scratch"
 USER = 65532
@@ -28,11 +28,13 @@ SBOM = "opt/ccm/sbom.cdx.json"
 AUTHORITIES = "etc/ssl/certs"
 CERTIFICATES = f"{AUTHORITIES}/ca-certificates.crt"
 OPENSSL = "usr/lib/ssl/certs"
-"""Default path of OpenSSL, where Debian's package ``openssl`` has a link. The image doesn't contain it."""
+"""OpenSSL's default folder for certificates. In Debian, the package ``openssl`` creates a link at this path,
+but the image doesn't contain that package."""
 STDLIB = f"usr/lib/python{PYTHON}"
 PROGRAM = f"usr/bin/python{PYTHON}"
 EPOCH = 1767225600
-"""Time of every file in seconds since 1970 (2026-01-01), and of the image if SOURCE_DATE_EPOCH is not set."""
+"""The modification time of all files, 2026-01-01 in seconds since 1970. If SOURCE_DATE_EPOCH isn't set, this
+is also the creation time of the image."""
 
 _MODULES_LEFT_OUT = frozenset(
     {
@@ -49,10 +51,10 @@ _MODULES_LEFT_OUT = frozenset(
         "unittest",
     }
 )
-"""Modules of Python's standard library that a server never imports."""
+"""Modules of Python's standard library that the CCM never imports."""
 
 _EXTENSIONS_LEFT_OUT = ("_curses", "_curses_panel", "_dbm", "_sqlite3", "readline")
-"""Extension modules whose libraries the image doesn't have."""
+"""Python extension modules whose shared libraries the image doesn't contain."""
 
 _FOLDERS_LEFT_OUT = (
     "usr/sbin",

@@ -22,11 +22,11 @@ _TARGET = re.compile(
     re.ASCII,
 )
 _DOCKER_HUB = {"docker.io": "https://index.docker.io/v1/"}
-"""Docker's key for the credentials of its own registry."""
+"""The key under which Docker's configuration file stores the credentials for Docker Hub."""
 
 _NO_PROXY = "http://127.0.0.1:1"
-"""Nothing listens there. A request without TLS goes there unless it is for this machine itself, for which no
-proxy is asked: crane would fall back to HTTP for a registry with a private address."""
+"""A proxy for HTTP that doesn't exist. If a registry has a private address, crane falls back to HTTP. With
+this proxy, requests without TLS fail. Proxies aren't used for a registry on this machine."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,10 @@ def push(
             )
         except ToolError as error:
             denied = re.search("UNAUTHORIZED|DENIED|401", str(error))
-            hint = f"; type 'docker login', or set {USERNAME} and {PASSWORD}" if denied else ""
-            raise RegistryError(target.registry, f"did not take {target.name}: {error}{hint}") from error
+            hint = f". Run 'docker login', or set {USERNAME} and {PASSWORD}" if denied else ""
+            raise RegistryError(
+                target.registry, f"rejected the image {target.name}: {error}{hint}"
+            ) from error
 
 
 def _login(registry: str, environment: Mapping[str, str]) -> dict[str, object] | None:

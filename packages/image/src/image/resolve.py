@@ -28,13 +28,13 @@ KEYRINGS = (
 _SECONDS = 60.0
 _MOST = 4 << 20  # bytes of the signed list of lists; Debian's are a tenth of that
 _SLACK = timedelta(hours=1)
-"""Maximum delay of this machine's clock behind Debian's."""
+"""The maximum time by which this machine's clock may be behind Debian's clock."""
 
 Verify = Callable[[bytes], bytes]
-"""Returns the part of a text that a trusted key has signed. Raises SignatureError."""
+"""Verifies a signed text and returns the part that the signature covers. Raises SignatureError."""
 
 Candidates = Mapping[str, Packages]
-"""By name, the newest version of each package that was asked for."""
+"""The newest version of each requested package, by the name of the package."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def closure(index: Index, roots: Iterable[str], left_out: Collection[str]) -> di
             continue
         package = index.newest(name)
         if package is None:
-            raise LockFileError(f"Debian has no package {name} for this platform")
+            raise LockFileError(f"Debian has no package named {name} for this platform")
         chosen[name] = package
         for field in ("pre-depends", "depends"):
             waiting += [alternatives[0]["name"] for alternatives in package.relations[field] or ()]
@@ -111,8 +111,8 @@ def gpgv() -> Verify:
     keyring = next((path for path in KEYRINGS if path.is_file()), None)
     if program is None or keyring is None:
         raise ToolError(
-            "gpgv and Debian's keyring are needed to verify its package lists; on Debian and Ubuntu "
-            "type: sudo apt-get install gpgv debian-archive-keyring"
+            "the verification of Debian's package lists requires gpgv and Debian's keyring. On Debian "
+            "and Ubuntu, run: sudo apt-get install gpgv debian-archive-keyring"
         )
 
     def verify(signed: bytes) -> bytes:
@@ -123,7 +123,7 @@ def gpgv() -> Verify:
             done = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS)
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip()
-            raise SignatureError(f"Debian's keys did not sign this list of packages: {said}")
+            raise SignatureError(f"the package list has no valid signature of Debian: {said}")
         return done.stdout
 
     return verify
@@ -133,10 +133,12 @@ def _suites(mirror: Mirror, verify: Verify, now: datetime) -> Iterator[tuple[str
     for suite in (recipe.SUITE, f"{recipe.SUITE}-updates", f"{recipe.SUITE}-security"):
         signed = mirror.fetch(f"dists/{suite}/InRelease", _MOST)
         if signed is None:
-            raise MirrorError(f"no archive of {', '.join(mirror.roots)} has {suite}")
+            raise MirrorError(f"no Debian mirror has the suite {suite}. Tried: {', '.join(mirror.roots)}")
         release = Release(verify(signed))
         if release.get("Codename") != suite:  # else a mirror could give old or coming packages for these
-            raise SignatureError(f"the mirror's {suite} is Debian's {release.get('Codename')}")
+            raise SignatureError(
+                f"the mirror's folder for suite {suite} contains another suite: {release.get('Codename')}"
+            )
         _check_time(suite, release, now)
         yield suite, release
 
@@ -148,14 +150,17 @@ def _check_time(suite: str, release: Release, now: datetime) -> None:
     changes every few months, does not. https://wiki.debian.org/DebianRepository/Format#Date.2C_Valid-Until
     """
     made, ends = _time(suite, release, "Date"), _time(suite, release, "Valid-Until")
-    clock = f"; this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
+    clock = f". The time on this machine is {now:%Y-%m-%d %H:%M} UTC"
     if ends is not None and ends < now:
         raise SignatureError(
-            f"the mirror's list for {suite} expired on {ends:%Y-%m-%d %H:%M} UTC{clock}. "
-            "The mirror is out of date, or hides newer packages: use another mirror"
+            f"the mirror's package list for suite {suite} expired on {ends:%Y-%m-%d %H:%M} UTC{clock}. "
+            "The mirror is out of date, or withholds newer packages. Use another mirror"
         )
     if made is None or made > now + _SLACK:
-        raise SignatureError(f"the mirror's list for {suite} is of {release.get('Date', 'no time')}{clock}")
+        raise SignatureError(
+            f"the mirror's package list for suite {suite} has a missing or future date: "
+            f"{release.get('Date', 'no date')}{clock}"
+        )
 
 
 def _time(suite: str, release: Release, field: str) -> datetime | None:
@@ -164,7 +169,7 @@ def _time(suite: str, release: Release, field: str) -> datetime | None:
         return None if text is None else parsedate_to_datetime(text).astimezone(UTC)
     except ValueError as error:
         raise SignatureError(
-            f"the mirror's list for {suite} has {field}: {text!r}, which isn't a time"
+            f"the mirror's package list for suite {suite} has an invalid time in the field {field}: {text!r}"
         ) from error
 
 
@@ -172,11 +177,11 @@ def _lists(mirror: Mirror, suite: str, release: Release, platform: Platform) -> 
     name = f"main/binary-{platform.name}/Packages.xz"
     entry = next((entry for entry in release["SHA256"] if entry["name"] == name), None)
     if entry is None:
-        raise MirrorError(f"Debian's {suite} lists no packages for {platform.name}")
+        raise MirrorError(f"Debian's suite {suite} has no package list for platform {platform.name}")
     content = mirror.fetch(f"dists/{suite}/{name}", int(entry["size"]))
     found = hashlib.sha256(content or b"").hexdigest()
     if content is None or found != entry["sha256"]:
-        raise ContentError(f"the list of packages of {suite}", entry["sha256"], found)
+        raise ContentError(f"the package list for suite {suite}", entry["sha256"], found)
     yield lzma.decompress(content).decode()
 
 

@@ -63,8 +63,8 @@ class Source:
         }
         if len(versions) > 1:
             raise LockFileError(
-                f"the lock file pins Python as {', '.join(sorted(versions))}; './dev lock "
-                "debian' corrects this"
+                f"the lock file pins several versions of Python: {', '.join(sorted(versions))}. Run "
+                "'./dev lock debian'"
             )
         return versions.pop()
 
@@ -126,7 +126,7 @@ def project_version(root: Path) -> str:
     path = root / "ccm" / "version.py"
     found = re.search(r'^VERSION = "([^"]+)"$', path.read_text(), re.MULTILINE)
     if found is None:
-        raise VersionError(f'{path} has no line VERSION = "…"')
+        raise VersionError(f'the file {path} doesn\'t contain a line VERSION = "…"')
     return found[1]
 
 

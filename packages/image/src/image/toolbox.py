@@ -29,19 +29,19 @@ ROOTS = (
     "tcpdump",
 )
 LEFT_OUT = {
-    "adduser": "makes users when a package is configured",
-    "debconf": "asks questions when a package is configured",
-    "debianutils": "for scripts when a package is configured",
+    "adduser": "creates users during the configuration of packages",
+    "debconf": "questions during the configuration of packages",
+    "debianutils": "scripts that configure packages",
     "dpkg": "installs packages",
-    "libcap2-bin": "programs about capabilities",
-    "openssl": "the command; the library comes with curl",
-    "openssl-provider-legacy": "ciphers that nobody should use",
+    "libcap2-bin": "commands for Linux capabilities",
+    "openssl": "the command openssl. curl needs only the library",
+    "openssl-provider-legacy": "obsolete ciphers",
     "perl-base": "for scripts",
     "readline-common": "documents",
     "sensible-utils": "for scripts",
     "tar": "BusyBox has one",
 }
-"""Dependencies that the image doesn't contain, and their purpose."""
+"""Dependencies that the image doesn't contain, and the purpose of each dependency."""
 
 _PROGRAMS = frozenset({"bridge", "busybox", "curl", "dash", "dig", "ip", "nstat", "ss", "tc", "tcpdump"})
 _APPLETS = """
@@ -51,7 +51,7 @@ mount mv nc netstat nproc nslookup od ping ping6 printf ps pwd readlink realpath
 seq sha256sum sleep sort stat strings tail tar tee telnet test time timeout top touch tr traceroute
 true uname uniq vi watch wc wget which whoami xargs yes zcat
 """
-"""Commands of BusyBox, except those that the packages in ROOTS contain."""
+"""Commands of BusyBox, except the commands that the packages in ROOTS provide."""
 
 _FOLDERS_KEPT = ("etc/", "usr/share/iproute2/")
 _LIBRARIES_LEFT_OUT = frozenset({"audit", "engines-3", "gconv", "ossl-modules", "perl-base", "tc"})

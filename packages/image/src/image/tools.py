@@ -33,10 +33,12 @@ def run(
             env=environment,
         )
     except subprocess.TimeoutExpired as error:
-        raise ToolError(f"{what} took more than {timeout:.0f} s") from error
+        raise ToolError(f"{what} didn't finish within {timeout:.0f} s") from error
     except FileNotFoundError as error:
-        raise ToolError(f"{what} failed: there is no program {command[0]}") from error
+        raise ToolError(f"{what} failed: the program {command[0]} isn't installed") from error
     if done.returncode:
         said = done.stderr.decode(errors="replace").splitlines()[-_TAIL_LINES:]
-        raise ToolError(f"{what} failed with code {done.returncode}; its last lines:\n" + "\n".join(said))
+        raise ToolError(
+            f"{what} failed with exit code {done.returncode}. Last lines of the output:\n" + "\n".join(said)
+        )
     return done.stdout

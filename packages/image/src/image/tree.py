@@ -29,7 +29,7 @@ class Folder:
 
 Entry = File | Link | Folder
 Tree = Mapping[str, Entry]
-"""Entries by path from the root, without a slash at either end."""
+"""Entries by path. A path is relative to the root, and has no slash at its beginning or end."""
 
 
 def below(prefix: str, tree: Tree) -> dict[str, Entry]:

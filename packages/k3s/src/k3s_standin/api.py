@@ -15,10 +15,10 @@ TIMEOUT_SECONDS = 10.0
 PROBE_SECONDS = 5.0
 STREAM_SECONDS = 60.0
 WATCH_SECONDS = 300
-"""After this time the server ends a watch."""
+"""The time in seconds after which the API server ends a watch."""
 
 _UNREADABLE = (ValueError, RecursionError)
-"""A response isn't JSON, or is nested more deeply than the API server accepts."""
+"""Errors for a response that isn't JSON, or whose JSON is nested too deeply."""
 
 
 class ApiError(Exception):

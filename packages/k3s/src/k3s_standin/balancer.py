@@ -134,7 +134,7 @@ class Balancer:
 
     def _fail(self, url: str, error: OSError) -> None:
         if url not in self._failed:
-            log.warning(f"the server {url} does not answer: {str(error) or 'no connection in time'}")
+            log.warning(f"the server {url} does not respond: {str(error) or 'the connection timed out'}")
         self._failed.add(url)
         self._hang_up(url)
 
@@ -144,7 +144,7 @@ class Balancer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task, "asyncio makes one for each connection"
+        assert task, "asyncio creates a task for each connection"
         self._serving.add(task)
         try:
             for url in ordered(self.servers, self._failed):

@@ -56,7 +56,9 @@ def unpack(wanted: ControlPlane, content: bytes) -> None:
     """Write the files; certificates that other authorities signed are made again."""
     given, shared = json.loads(content), files(wanted)
     if missing := [name for name in shared if name not in given]:
-        raise K3sError(f"the server to join has no {', '.join(missing)}")
+        raise K3sError(
+            f"the server that this server joins didn't send the bootstrap data {', '.join(missing)}"
+        )
     texts = {file: base64.b64decode(given[name]["Content"]).decode() for name, file in shared.items()}
     if any(not file.exists() or file.read_text() != text for file, text in texts.items()):
         # Before anything is written: after a power-off between, the next start still finds a difference.
@@ -85,7 +87,8 @@ def fetch(wanted: ControlPlane, supervisor: Supervisor, critical: Mapping[str, s
         raise K3sError(
             "failed to validate server configuration: critical configuration value mismatch between servers: "
             + ", ".join(
-                f"--{name} is {critical[name]} here and {others.get(name)} there" for name in different
+                f"--{name} is {critical[name]} on this server and {others.get(name)} on the other server"
+                for name in different
             )
         )
     unpack(wanted, content)
@@ -106,9 +109,7 @@ def recover(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
     """Write the files that are in etcd."""
     found = _stored(etcd, password)
     if found is None:
-        raise K3sError(
-            "the datastore has no bootstrap data: its server was never started with --cluster-init"
-        )
+        raise K3sError("the datastore has no bootstrap data, because k3s never ran on it with --cluster-init")
     unpack(wanted, _sealed(found, password, "-d"))
 
 
@@ -136,5 +137,8 @@ def _sealed(content: bytes, password: str, *direction: str) -> bytes:
     finally:
         os.close(reader)
     if done.returncode:
-        raise K3sError(f"the bootstrap data can't be read: {done.stderr.decode(errors='replace')[-300:]}")
+        raise K3sError(
+            "the bootstrap data can't be decrypted or encrypted: "
+            f"{done.stderr.decode(errors='replace')[-300:]}"
+        )
     return done.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 _MEMORY = ("memory/memory.limit_in_bytes", "memory.max")
 _UNLIMITED = 1 << 60
-"""Version 1 of cgroups represents "no limit" with a huge number."""
+"""In version 1 of cgroups, a limit above this number means that there is no limit."""
 
 
 @dataclass(frozen=True)

@@ -13,21 +13,23 @@ from k3s_standin.errors import ChildEndedError
 STOP_SECONDS = 5.0
 _TAIL_LINES = 10
 _DEATH_SIGNAL = 1
-"""Option of prctl: the signal that a process gets when its parent dies."""
+"""The option of prctl that sets the signal that a process gets when its parent ends."""
 
 _TIMER_SLACK = 29
-"""Option of prctl: the slack of timers in nanoseconds; timers that are due within it fire together."""
+"""The option of prctl that sets the timer slack in nanoseconds. The kernel may delay a timer by this time, so
+that several timers expire together."""
 
 SLACK_NANOSECONDS = 20_000_000
-"""Each watch cache and each work queue has a timer, and Go's runtime one of 20 µs: to wake up for each is
-most of what an idle cluster does. Kubernetes' own loops take 100 ms and more, and network traffic doesn't
-wait for timers."""
+"""The timer slack of the components. Most of the CPU time in an idle cluster is for timers of watch caches,
+work queues and Go's runtime. The slack makes processes wake up less often. Kubernetes' loops run every 100 ms
+or less often, and network traffic doesn't depend on timers."""
 
 _LOOPS = frozenset({"kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet"})
-"""Components that need one core at most."""
+"""Components that get only one CPU core."""
 
 _STATELESS = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"})
-"""Components without state. They are killed, because the API server would wait a minute for open watches."""
+"""Components without local state. k3s kills these components at the end, because the API server would
+otherwise wait a minute for open watches."""
 
 
 class Children:

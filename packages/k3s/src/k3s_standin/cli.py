@@ -32,23 +32,23 @@ from k3s_standin.options import NodeOptions, agent_options, server_options
 from k3s_standin.versions import VERSION
 
 USAGE = """\
-k3s - stand-in of the ccm-from-scratch sandbox: k3s's command, with upstream Kubernetes underneath
+k3s - the stand-in for k3s in the ccm-from-scratch sandbox. It runs upstream Kubernetes
 
-  k3s server [FLAGS]     run the control plane and a node
-  k3s agent [FLAGS]      run a node
-  k3s kubectl ...        Kubernetes' client
-  k3s ctr ...            containerd's client
-  k3s etcd-snapshot ...  save, ls, prune or delete snapshots of embedded etcd
-  k3s token create       print the token that nodes join with
+  k3s server [FLAGS]     run a server: the control plane and a node
+  k3s agent [FLAGS]      run an agent: only a node
+  k3s kubectl ...        run kubectl
+  k3s ctr ...            run ctr, the command of containerd
+  k3s etcd-snapshot ...  save, list, prune or delete etcd snapshots (save, ls, prune, delete)
+  k3s token create       print the token for new nodes
   k3s token generate     print a random token
   k3s --version
 """
 _ABSENT = {
     "crictl": "use `k3s ctr` or `k3s kubectl`",
     "secrets-encrypt": (
-        "Secrets are encrypted with one key from the start (--secrets-encryption), without rotation"
+        "to encrypt Secrets, start the first server with --secrets-encryption. The key can't be rotated"
     ),
-    "certificate": "certificates are valid for ten years",
+    "certificate": "the certificates are valid for ten years, so you don't need to rotate them",
     "completion": "use `kubectl completion`",
 }
 
@@ -71,7 +71,7 @@ def _dispatch(words: list[str]) -> int:
     if command in {"--help", "-h", "help"}:
         print(USAGE, end="")
     elif command in {"--version", "-v"}:
-        print(f"k3s version {VERSION} (stand-in of the ccm-from-scratch sandbox)")
+        print(f"k3s version {VERSION} (stand-in for k3s in the ccm-from-scratch sandbox)")
     elif command in {"server", "agent", "etcd-snapshot"}:
         if {"--help", "-h"} & set(words[1:]):
             print(help_text(command))
@@ -80,7 +80,7 @@ def _dispatch(words: list[str]) -> int:
     elif command == "token":
         print(_token(words[1:]))
     elif command in _ABSENT:
-        raise UsageError(f"`k3s {command}` is not in the stand-in: {_ABSENT[command]}")
+        raise UsageError(f"the stand-in for k3s doesn't support `k3s {command}`: {_ABSENT[command]}")
     else:
         raise UsageError(f"unknown command {command!r}\n\n{USAGE}")
     return 0
@@ -90,11 +90,15 @@ def _token(words: Sequence[str]) -> str:
     if words[:1] == ["generate"]:
         return secrets.token_hex(16)
     if words[:1] != ["create"]:
-        raise UsageError("k3s token: the stand-in has `create` and `generate`")
+        raise UsageError(
+            "k3s token: the stand-in for k3s supports only `k3s token create` and `k3s token generate`"
+        )
     try:
         return paths.NODE_TOKEN.read_text().strip()
     except FileNotFoundError:
-        raise UsageError(f"{paths.NODE_TOKEN} is missing: no k3s server has started here") from None
+        raise UsageError(
+            f"the file {paths.NODE_TOKEN} is missing, because no k3s server has started on this machine"
+        ) from None
 
 
 def read_flags(command: str, words: Sequence[str], variables: Mapping[str, str]) -> Parsed:
@@ -120,7 +124,9 @@ def _snapshot(words: Sequence[str]) -> int:
 
 def _serve(command: str, words: Sequence[str]) -> int:
     if not paths.PROGRAMS.is_dir():
-        raise UsageError(f"{paths.PROGRAMS} is missing: the stand-in only runs on a machine of the sandbox")
+        raise UsageError(
+            f"{paths.PROGRAMS} is missing. The stand-in for k3s runs only on machines of the sandbox"
+        )
     parsed = read_flags(command, words, os.environ)
     for line in parsed.warnings:
         log.warning(line)

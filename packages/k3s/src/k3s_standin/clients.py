@@ -12,7 +12,7 @@ from k3s_standin import paths
 from k3s_standin.errors import UsageError
 
 _LINKED = ("kubectl", "ctr", "crictl")
-"""Names of the links that the installer creates."""
+"""Names of the links to k3s that the installer creates. k3s then runs the command with this name."""
 
 
 def words_of(argv: Sequence[str]) -> list[str]:
@@ -33,5 +33,5 @@ def become(words: Sequence[str]) -> None:
         return
     program = paths.PROGRAMS / command
     if not program.exists():
-        raise UsageError(f"{program} is missing: the stand-in only runs on a machine of the sandbox")
+        raise UsageError(f"{program} is missing. The stand-in for k3s runs only on machines of the sandbox")
     os.execv(program, list(words))  # noqa: S606 -- the same program with the same arguments

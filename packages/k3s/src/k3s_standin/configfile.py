@@ -94,7 +94,7 @@ def _value(loader: Loader, node: yaml.Node) -> Value:
 def _text(loader: Loader, node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
         raise UsageError(
-            f"line {_line(node.start_mark)}: only strings, numbers, true, false and lists are supported"
+            f"line {_line(node.start_mark)}: the value must be a string, a number, true, false or a list"
         )
     value = loader.construct_object(node)
     if value is None:

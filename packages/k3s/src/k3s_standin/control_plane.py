@@ -12,7 +12,7 @@ from k3s_standin.pki import CLUSTER_DOMAIN, Pki
 from k3s_standin.protocol import url_of
 
 Flags = Mapping[str, str]
-"""Flag names without dashes, to values."""
+"""The values of flags, by the name of the flag without dashes."""
 
 
 @dataclass(frozen=True)

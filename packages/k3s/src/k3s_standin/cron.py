@@ -26,7 +26,7 @@ _WORDS = {
 _EVERY = "@every "
 _ZONES = ("CRON_TZ=", "TZ=")
 _MOST_DAYS = 5 * 366
-"""How far to search, in years. February 29 is at most eight years away; k3s searches five years."""
+"""The number of days for which the next date of a schedule is searched. As in k3s, this is five years."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _zone(name: str) -> tzinfo | None:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{name!r} is not a time zone of this machine") from None
+        raise ValueError(f"this machine has no time zone named {name!r}") from None
 
 
 def _field(text: str, name: str, least: int, most: int, names: Sequence[str]) -> tuple[set[int], bool]:
@@ -135,7 +135,7 @@ def _part(text: str, name: str, least: int, most: int, names: Sequence[str]) -> 
     first = least if star else _number(first_text, name, names, least)
     last = _number(last_text, name, names, least) if dash else (most if star or slash else first)
     if not (least <= first <= last <= most and step):
-        raise ValueError(f"{text!r} is not a {name}: {least} to {most}")
+        raise ValueError(f"{text!r} isn't a valid {name}. Allowed numbers: {least} to {most}")
     return set(range(first, last + 1, step)), star and step == 1
 
 
@@ -143,5 +143,5 @@ def _number(text: str, name: str, names: Sequence[str], least: int = 0) -> int:
     if text.lower() in names:
         return names.index(text.lower()) + least
     if not re.fullmatch("[0-9]{1,4}", text, re.ASCII):
-        raise ValueError(f"{text!r} is not a number for the {name}")
+        raise ValueError(f"{text!r} isn't a number for the field {name}")
     return int(text)

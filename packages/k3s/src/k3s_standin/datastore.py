@@ -21,9 +21,10 @@ from k3s_standin.etcd import Etcd, Member, host, is_member, plan_join, read_memb
 from k3s_standin.supervisor import Supervisor
 
 PROBE_SECONDS = 1.0
-"""Timeout of the check whether etcd serves clients: it accepts connections long before."""
+"""The timeout in seconds of the check whether etcd responds to clients. etcd accepts connections long before
+it responds."""
 REMOVED = "the member has been permanently removed from the cluster"
-"""etcd logs this before it ends."""
+"""The log message of an etcd member that another member removed. The process then exits."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ class Datastore:
         if self._tombstone.exists():
             self._put_aside("tombstone file has been detected, removing data dir to rejoin the cluster")
         elif joins and not self._name.exists() and self.folder.exists():
-            self._put_aside("this server joins another one: it had a private datastore, removing data dir")
+            self._put_aside(
+                "this server joins another server, so the data folder of its own private datastore is renamed"
+            )
         if self._name.exists():
             return self._name.read_text()
         if not joins and not managed:
@@ -68,7 +71,7 @@ class Datastore:
     def put_aside(self) -> None:
         """Rename the data of etcd, if there is any."""
         if self.folder.exists():
-            self._put_aside("the etcd database of before the restore is kept")
+            self._put_aside("renaming the old data folder of etcd before the restore")
 
     @property
     def reset_flag(self) -> Path:
@@ -121,7 +124,7 @@ def join(wanted: ControlPlane, member: EtcdMember, supervisor: Supervisor) -> Co
             errors.append(str(error))
             continue
         return replace(wanted, member=replace(member, cluster=plan.cluster))
-    raise K3sError(f"ETCD join failed: {'; '.join(errors) or 'no member can be asked'}")
+    raise K3sError(f"ETCD join failed: {'; '.join(errors) or 'there is no other voting member'}")
 
 
 def client_urls(members: Sequence[Member], address: str) -> list[str]:

@@ -27,4 +27,4 @@ class ChildEndedError(K3sError):
         self.component = component
         self.status = status
         self.tail = tail
-        super().__init__(f"{component} ended with {status}; the end of its log:\n{tail}")
+        super().__init__(f"{component} ended with exit status {status}. Last lines of its log:\n{tail}")

@@ -16,7 +16,7 @@ from k3s_standin.api import ApiClient, ApiError
 from k3s_standin.errors import K3sError
 
 STALL_SECONDS = 300.0
-"""Seconds after which a learner that can't be promoted is removed, as in k3s."""
+"""The time in seconds after which a learner is removed if it can't be promoted, as in k3s."""
 
 
 class MembershipError(K3sError):

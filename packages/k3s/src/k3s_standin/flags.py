@@ -127,39 +127,51 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
-    "advertise-port": ("text", ("server",), "the stand-in advertises --https-listen-port"),
-    "airgap-extra-registry": ("list", _BOTH, "the stand-in doesn't add image names"),
-    "container-runtime-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
-    "default-runtime": ("text", _BOTH, "the stand-in's containerd only has runc"),
-    "etcd-s3-session-token": ("text", _SNAPSHOTS, "the stand-in only signs with the keys"),
+    "advertise-port": ("text", ("server",), "the stand-in always advertises the port --https-listen-port"),
+    "airgap-extra-registry": (
+        "list",
+        _BOTH,
+        "the stand-in doesn't tag imported images with other registries",
+    ),
+    "container-runtime-endpoint": ("text", _BOTH, "the stand-in always uses its own containerd"),
+    "default-runtime": ("text", _BOTH, "the stand-in's containerd supports only the runtime runc"),
+    "etcd-s3-session-token": ("text", _SNAPSHOTS, "the stand-in supports only permanent access keys for S3"),
     "helm-controller-arg": ("list", ("server",), "the stand-in has no Helm controller"),
     "image-credential-provider-bin-dir": (
         "text",
         _BOTH,
-        ("the stand-in's kubelet doesn't have these programs"),
+        ("the stand-in's kubelet has no credential provider programs"),
     ),
-    "image-credential-provider-config": ("text", _BOTH, "the stand-in's kubelet doesn't have these programs"),
-    "image-service-endpoint": ("text", _BOTH, "the stand-in always runs its own containerd"),
+    "image-credential-provider-config": (
+        "text",
+        _BOTH,
+        "the stand-in's kubelet has no credential provider programs",
+    ),
+    "image-service-endpoint": ("text", _BOTH, "the stand-in always uses its own containerd"),
     "kine-tls": ("switch", ("server",), "the stand-in's datastore is etcd"),
-    "node-external-dns": ("list", _BOTH, "the stand-in includes no cloud controller"),
-    "node-internal-dns": ("list", _BOTH, "the stand-in includes no cloud controller"),
-    "nonroot-devices": ("switch", _BOTH, "the stand-in's containerd has its usual settings"),
-    "etcd-s3-config-secret": ("text", _SNAPSHOTS, "the stand-in reads what S3 needs from flags and files"),
-    "etcd-s3-proxy": ("text", _SNAPSHOTS, "the stand-in knows no proxies"),
-    "etcd-s3-timeout": ("text", _SNAPSHOTS, "the stand-in gives a request five minutes"),
-    "data-dir": ("text", _ALL, "the stand-in keeps its data in /var/lib/rancher/k3s"),
+    "node-external-dns": ("list", _BOTH, "the stand-in has no built-in cloud controller"),
+    "node-internal-dns": ("list", _BOTH, "the stand-in has no built-in cloud controller"),
+    "nonroot-devices": ("switch", _BOTH, "the stand-in doesn't support this setting of containerd"),
+    "etcd-s3-config-secret": (
+        "text",
+        _SNAPSHOTS,
+        "the stand-in supports no Secret with S3 settings. Set the other --etcd-s3 flags",
+    ),
+    "etcd-s3-proxy": ("text", _SNAPSHOTS, "the stand-in doesn't support proxies for S3"),
+    "etcd-s3-timeout": ("text", _SNAPSHOTS, "the stand-in's timeout for S3 is always five minutes"),
+    "data-dir": ("text", _ALL, "the stand-in always stores its data in /var/lib/rancher/k3s"),
     **{
         f"datastore-{part}": ("text", ("server",), "the stand-in's datastore is etcd")
         for part in ("endpoint", "cafile", "certfile", "keyfile")
     },
-    "disable-apiserver": ("switch", ("server",), "the stand-in's server has all components"),
-    "disable-controller-manager": ("switch", ("server",), "the stand-in's server has all components"),
-    "disable-etcd": ("switch", ("server",), "the stand-in's server has all components"),
+    "disable-apiserver": ("switch", ("server",), "the stand-in's server always runs all components"),
+    "disable-controller-manager": ("switch", ("server",), "the stand-in's server always runs all components"),
+    "disable-etcd": ("switch", ("server",), "the stand-in's server always runs all components"),
     "docker": ("switch", _BOTH, "the stand-in runs containerd"),
-    "rootless": ("switch", _BOTH, "the stand-in runs as root on a sandbox machine"),
-    "vpn-auth": ("text", _BOTH, "the stand-in has no VPN"),
-    "vpn-auth-file": ("text", _BOTH, "the stand-in has no VPN"),
-    "with-node-id": ("switch", _BOTH, "the stand-in has --node-name"),
+    "rootless": ("switch", _BOTH, "the stand-in always runs as root"),
+    "vpn-auth": ("text", _BOTH, "the stand-in doesn't support VPNs"),
+    "vpn-auth-file": ("text", _BOTH, "the stand-in doesn't support VPNs"),
+    "with-node-id": ("switch", _BOTH, "the stand-in supports only --node-name"),
 }
 
 _VARIABLES = {
@@ -175,7 +187,7 @@ _VARIABLES = {
     "vpn-auth-file": "K3S_VPN_AUTH_FILE",
     "write-kubeconfig-group": "K3S_KUBECONFIG_GROUP",
 }
-"""Environment variables of flags without effect, and of refused ones."""
+"""The environment variables of flags that have no effect or that the stand-in rejects."""
 
 
 def _table() -> tuple[Flag, ...]:
@@ -236,7 +248,9 @@ def parse(
     for name, value in given.items():
         before = values.get(name)
         values[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else value
-    warnings += [f"--{name} has no effect in the stand-in" for name in values if not known[name].effective]
+    warnings += [
+        f"--{name} has no effect in the stand-in for k3s" for name in values if not known[name].effective
+    ]
     return Parsed(values, tuple(warnings), tuple(arguments))
 
 
@@ -267,7 +281,7 @@ def _command_line(
             arguments.append(word)
             continue
         if not word.startswith("-"):
-            raise UsageError(f"unexpected argument {word!r}: k3s {command} takes only flags")
+            raise UsageError(f"unexpected argument {word!r}: k3s {command} accepts only flags")
         name, equals, text = word.lstrip("-").partition("=")
         flag = known.get(name) or short.get(name) or _unknown(command, name, "")
         if not equals and flag.kind != "switch":
@@ -296,7 +310,7 @@ def _converted(flag: Flag, value: Value) -> Value:
             with suppress(ValueError):
                 value = parse_boolean(value)
         if not isinstance(value, bool):
-            raise UsageError(f"flag --{flag.name} is a switch: true or false, not {value!r}")
+            raise UsageError(f"flag --{flag.name}: the value must be true or false, not {value!r}")
         converted: Value = value
     elif flag.kind == "list":
         converted = _split(flag, value if isinstance(value, list) else [str(value)])
@@ -304,10 +318,10 @@ def _converted(flag: Flag, value: Value) -> Value:
         if value == []:  # null in the configuration file
             value = ""
         if not isinstance(value, str):
-            raise UsageError(f"flag --{flag.name} takes one value, not {value!r}")
+            raise UsageError(f"flag --{flag.name}: the value must be a single string, not {value!r}")
         converted = value
     if flag.refusal and converted is not False:
-        raise UsageError(f"flag --{flag.name} is not supported: {flag.refusal}")
+        raise UsageError(f"flag --{flag.name} is not supported, because {flag.refusal}")
     return converted
 
 
@@ -321,14 +335,14 @@ def _split(flag: Flag, values: Sequence[str]) -> list[str]:
 def _unknown(command: str, name: str, where: str) -> Flag:
     others = [flag for flag in FLAGS if flag.name == name]
     if others:
-        raise UsageError(f"flag --{name} belongs to k3s {others[0].commands[0]}, not to k3s {command}")
+        raise UsageError(f"k3s {command} has no flag --{name}, but k3s {others[0].commands[0]} has this flag")
     place = f" {where}" if where else ""
     raise UsageError(f"unknown flag --{name}{place}; `k3s {command} --help` lists the flags of the stand-in")
 
 
 def help_text(command: str) -> str:
     """What ``k3s server --help`` prints."""
-    lines = [f"k3s {command} [flags]    (stand-in of the ccm-from-scratch sandbox)", ""]
+    lines = [f"k3s {command} [flags]    (stand-in for k3s in the ccm-from-scratch sandbox)", ""]
     for flag in sorted(FLAGS, key=lambda flag: flag.name):
         if command in flag.commands:
             note = flag.refusal and f"not supported: {flag.refusal}"

@@ -18,7 +18,8 @@ from k3s_standin.token import Token
 
 RETRY_SECONDS = 0.2
 REFUSED_SECONDS = 2.0
-"""Seconds between attempts to join after the server refused the token or the name."""
+"""The pause in seconds before the next attempt to join, if the server rejected the token or the node's
+name."""
 
 _REPORT_SECONDS = 10.0
 
@@ -66,7 +67,9 @@ class Joiner:
         """Keep the certificate authority; a new one means that the server was recreated."""
         authority = self.folder / "server-ca.crt"
         if authority.exists() and authority.read_bytes() != certificate:
-            log.warning("the certificate authority of the server has changed: joining again")
+            log.warning(
+                "the certificate authority of the server has changed, so this node joins the cluster again"
+            )
         write_secret(authority, certificate.decode(), 0o644)
 
     async def _certificate(self, name: str, common_name: str, organization: str) -> None:

@@ -132,7 +132,7 @@ _RESOLVED = (
     ("float", _NOT_FINITE),
     ("merge", _words(["<<"])),
 )
-"""Types of texts without quotes; the first match counts."""
+"""The types of unquoted values. The first pattern that matches determines the type."""
 
 for _name, _pattern in _RESOLVED:
     Loader.add_implicit_resolver(f"{_TAG}{_name}", _pattern, None)

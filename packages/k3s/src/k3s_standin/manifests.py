@@ -25,7 +25,8 @@ PERIOD_SECONDS = 15.0
 """Between reads of the folder."""
 
 _EAGER_SECONDS = 0.5
-"""Seconds between attempts at the start, when referenced objects may not exist yet."""
+"""The pause in seconds between attempts after the start. At this time, referenced objects may not exist
+yet."""
 
 _ENDINGS = (".yaml", ".yml", ".json")
 
@@ -97,7 +98,7 @@ def objects(text: str) -> list[Object]:
             metadata = part.get("metadata") if isinstance(part, dict) else None
             named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
             if not named or not all(isinstance(part.get(key), str) for key in ("apiVersion", "kind")):
-                raise ValueError("an object has no apiVersion, no kind or no metadata.name")
+                raise ValueError("an object has no apiVersion, kind or metadata.name. All three are required")
             found.append(part)
     return found
 

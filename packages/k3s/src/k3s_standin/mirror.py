@@ -25,7 +25,7 @@ class Mirror(threading.Thread):
         self._api, self._path, self._read, self._changed = api, path, read, changed
         self._reported = -_REPORT_SECONDS
         self.objects: Mapping[str, Any] | None = None
-        """Objects by UID; None before the first list. Updates replace the mapping."""
+        """The objects by UID, or None before the first list. An update replaces the whole mapping."""
 
     def run(self) -> None:
         """List and watch until the process ends."""
@@ -61,7 +61,7 @@ class Mirror(threading.Thread):
     def _report(self, error: ApiError) -> None:
         # The version may be too old (410): the objects are listed again. At the start we have no rights yet.
         if error.status != 410 and time.monotonic() - self._reported > _REPORT_SECONDS:
-            log.warning(f"the watch of {self._path} starts again: {error}")
+            log.warning(f"the watch of {self._path} failed and starts again: {error}")
             self._reported = time.monotonic()
 
 

@@ -65,9 +65,9 @@ def load(rules: str, what: str) -> None:
     try:
         done = subprocess.run(command, input=rules, capture_output=True, text=True, check=False, timeout=60)
     except subprocess.TimeoutExpired as error:
-        raise K3sError(f"nft does not end with the rules of {what}: {error}") from error
+        raise K3sError(f"nft didn't finish loading the rules for {what}: {error}") from error
     if done.returncode != 0:
-        raise K3sError(f"nft refuses the rules of {what}: {done.stderr.strip()}")
+        raise K3sError(f"nft rejected the rules for {what}: {done.stderr.strip()}")
 
 
 def give(ranges: Sequence[str], cluster_cidr: str) -> None:

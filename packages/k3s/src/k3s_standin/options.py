@@ -27,7 +27,7 @@ _S3_TEXTS = {
     "etcd-s3-folder": "folder",
 }
 _FLANNEL_BACKENDS = ("none", "vxlan", "host-gw", "wireguard-native")
-"""The backends of k3s without ``tailscale``, which needs a VPN (``--vpn-auth``)."""
+"""The backends of k3s, except ``tailscale``. The backend ``tailscale`` requires a VPN (``--vpn-auth``)."""
 
 _S3_SWITCHES = {"etcd-s3-insecure": "insecure", "etcd-s3-skip-ssl-verify": "skip_verify"}
 
@@ -137,11 +137,12 @@ def _ranges(values: Mapping[str, Value], name: str, default: str) -> str:
         try:
             versions.append(ipaddress.ip_network(text).version)
         except ValueError as error:
-            raise UsageError(f"flag --{name}: {text!r} is not a range of addresses: {error}") from None
+            raise UsageError(f"flag --{name}: {text!r} isn't a CIDR: {error}") from None
     if versions not in ([4], [4, 6]):
         raise UsageError(
-            f"flag --{name}: {','.join(texts)}: give a range of IPv4, or one of IPv4 and one of IPv6 in this "
-            "order; k3s also accepts only IPv6 or IPv6 first, the stand-in doesn't"
+            f"flag --{name}: {','.join(texts)} is not supported. Set one IPv4 range, or an IPv4 range "
+            "and then an IPv6 range. In contrast to k3s, the stand-in doesn't accept an IPv6 range "
+            "alone or first"
         )
     return ",".join(texts)
 
@@ -194,7 +195,8 @@ def node_options(values: Mapping[str, Value], hostname: str) -> NodeOptions:
     name = text_of(values, "node-name") or hostname.lower()
     if not is_node_name(name):
         raise UsageError(
-            f"flag --node-name: {name!r} is not a name for a node: lower-case letters, digits, - and ."
+            f"flag --node-name: {name!r} isn't a valid node name. Allowed characters: lower-case "
+            "letters, digits, '-' and '.'"
         )
     return NodeOptions(
         node_name=name,
@@ -213,10 +215,13 @@ def agent_options(values: Mapping[str, Value], hostname: str) -> AgentOptions:
     """The flags of ``k3s agent``; a wrong or missing value is a UsageError that names the flag."""
     url, token = text_of(values, "server").rstrip("/"), _token(values, "token")
     if not url:
-        raise UsageError("--server is required (or K3S_URL): the URL of the server, https://ADDRESS:6443")
+        raise UsageError(
+            "--server or K3S_URL is required. Set the URL of a server, for example https://ADDRESS:6443"
+        )
     if token is None:
         raise UsageError(
-            "--token is required (or K3S_TOKEN): the server's /var/lib/rancher/k3s/server/node-token"
+            "--token or K3S_TOKEN is required. The token is in /var/lib/rancher/k3s/server/node-token "
+            "on a server"
         )
     port = 0 if values.get("disable-apiserver-lb") else number_of(values, "lb-server-port", "6444")
     return AgentOptions(node_options(values, hostname), _checked_url(url), token, port)
@@ -229,7 +234,7 @@ def _checked_url(url: str) -> str:
     except ValueError:
         port = 0
     if parts.scheme != "https" or not parts.hostname or port == 0:
-        raise UsageError(f"flag --server: {url!r} is not like https://ADDRESS:6443")
+        raise UsageError(f"flag --server: {url!r} isn't a URL of the form https://ADDRESS:6443")
     return f"https://{parts.netloc if port else f'{parts.netloc}:443'}"
 
 
@@ -285,7 +290,7 @@ def _joining(values: Mapping[str, Value]) -> tuple[str, Token | None]:
             "resetting"
         )
     if server and token is None:
-        raise UsageError("--token is required (or K3S_TOKEN) to join a cluster")
+        raise UsageError("--token or K3S_TOKEN is required to join a cluster")
     return server and _checked_url(server), token
 
 
@@ -302,8 +307,8 @@ def _flannel_backend(values: Mapping[str, Value]) -> str:
     backend = text_of(values, "flannel-backend", "vxlan")
     if backend not in _FLANNEL_BACKENDS:
         raise UsageError(
-            f"flag --flannel-backend: Cannot configure unknown flannel backend '{backend}': the stand-in has "
-            f"{', '.join(_FLANNEL_BACKENDS)}"
+            f"flag --flannel-backend: Cannot configure unknown flannel backend '{backend}'. Allowed "
+            f"values: {', '.join(_FLANNEL_BACKENDS)}"
         )
     return backend
 
@@ -343,7 +348,7 @@ def _snapshots(values: Mapping[str, Value]) -> SnapshotOptions:
 def _s3(values: Mapping[str, Value]) -> S3Options:
     given = {"access_key": "", "secret_key": "", **given_s3(values)}
     if not given.get("bucket"):
-        raise UsageError("flag --etcd-s3: s3 bucket name was not set: --etcd-s3-bucket")
+        raise UsageError("flag --etcd-s3: s3 bucket name was not set. Set --etcd-s3-bucket")
     return S3Options(**given)
 
 

@@ -10,13 +10,14 @@ DATA = Path("/var/lib/rancher/k3s")
 PROGRAMS = (
     Path("/usr/local/lib/kubernetes/bin") if VERSION == IMAGE_VERSION else DATA / "data" / VERSION / "bin"
 )
-"""The toolchain: of the machine image, or of another release that the installer downloaded."""
+"""The folder of the Kubernetes programs. The programs come from the machine image, or from another release
+that the installer downloaded."""
 
 SERVER = DATA / "server"
 ENCRYPTION = SERVER / "cred/encryption-config.json"
 MANIFESTS = SERVER / "manifests"
 STORAGE = DATA / "storage"
-"""Default folder of the volumes of StorageClass ``local-path``."""
+"""The default folder for volumes with the StorageClass ``local-path``."""
 
 AGENT = DATA / "agent"
 BALANCER = AGENT / "etc/k3s-agent-load-balancer.json"
@@ -35,7 +36,7 @@ CONTAINERD_CONFIG = AGENT / "etc/containerd/config.toml"
 CONTAINERD_DROPINS = AGENT / "etc/containerd/config-v3.toml.d"
 CERTS = AGENT / "etc/containerd/certs.d"
 RUNC = AGENT / "etc/containerd/runc"
-"""The program that containerd runs as runc."""
+"""A script that containerd runs in place of runc. The script then runs runc."""
 
 CRYPTSETUP = AGENT / "etc/containerd/cryptsetup"
 """The program that replaces cryptsetup in containers if the kernel has no device mapper."""

@@ -14,10 +14,11 @@ from k3s_standin.policies import World, read_pod, ruleset
 
 RETRY_SECONDS = 1.0
 _SETTLE_SECONDS = 0.1
-"""Seconds to wait after a change for more changes."""
+"""The time in seconds that the controller waits for more changes after a change."""
 
 _RENEW_SECONDS = 300.0
-"""Seconds between writes without a change, as in kube-router."""
+"""The time in seconds after which the controller writes the rules again without a change, as in
+kube-router."""
 
 
 async def run(api: ApiClient, node: str) -> None:

@@ -16,7 +16,7 @@ def is_node_name(text: str) -> bool:
 
 
 NODE, SERVER = "node", "server"
-"""The users of the two tokens: agents' and servers'."""
+"""The user names for the agent token and the server token."""
 
 
 def basic(password: str, user: str = NODE) -> str:

@@ -123,7 +123,7 @@ class Registration:
         try:
             if not nodepassword.claim(self.api, node, password):
                 return Answer(
-                    403, f"Node password rejected: the name {node} belongs to another machine".encode()
+                    403, f"Node password rejected: another machine already uses the node name {node}".encode()
                 )
             return self._sign(path, node, headers.get(NODE_IP, ""), body.decode("ascii"))
         except ApiError as error:
@@ -144,7 +144,11 @@ class Registration:
             return Answer(400, f"invalid node IP address {wrong[0]}".encode())
         found = request_subject(request)
         if found != subjects[path]:
-            return Answer(403, f"the request is for {found}, not for {subjects[path]}".encode())
+            return Answer(
+                403,
+                f"the certificate request has the subject {found}, but must have the subject "
+                f"{subjects[path]}".encode(),
+            )
         if path.startswith("/v1-k3s/serving"):
             names = (node, "localhost", "127.0.0.1", *_given(addresses))
             return Answer(200, self.pki.server_authority.sign(request, server=names, client=False).encode())

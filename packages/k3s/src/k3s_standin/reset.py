@@ -35,7 +35,9 @@ async def reset(children: Children, options: ServerOptions) -> None:
         refuse(store)
     token = options.token or kept_token()
     if token is None:
-        raise K3sError(f"--token is required (or K3S_TOKEN): {paths.SERVER / 'token'} is missing")
+        raise K3sError(
+            f"--token or K3S_TOKEN is required, because the file {paths.SERVER / 'token'} is missing"
+        )
     if snapshot:
         store.put_aside()
         member = EtcdMember(f"{node}-restored", options.address)
@@ -84,7 +86,7 @@ def refuse(store: datastore.Datastore) -> None:
             f"delete the {store.reset_flag} file"
         )
     if not store.initialized:
-        raise K3sError(f"no embedded etcd in {store.folder} to reset")
+        raise K3sError(f"the cluster can't be reset, because {store.folder} contains no embedded etcd")
 
 
 def restore(

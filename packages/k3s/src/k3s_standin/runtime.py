@@ -16,7 +16,8 @@ _START_SECONDS = 30.0
 _IMPORT_SECONDS = 300.0
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
 _UNKNOWN_HERE = (".tar.bz2", ".tbz", ".tar.lz4", ".txt")
-"""Further files that k3s accepts in its air-gap folder: other archives, and lists of images to pull."""
+"""Endings of files that k3s accepts in its air-gap folder, but the stand-in doesn't: other archives, and
+lists of images."""
 
 
 def containerd_config(asked: Registries = registries.NONE) -> str:
@@ -40,7 +41,7 @@ config_path = '{paths.CERTS}'
 [plugins.'io.containerd.cri.v1.runtime']
 # A machine may not set an OOM score below its own.
 restrict_oom_score_adj = true
-# Only 'crictl stats' uses them, since the kubelet measures Pods itself: by default each is read every second.
+# Only 'crictl stats' uses these statistics, because the kubelet measures Pods itself. The default is 1s.
 stats_collect_period = '1m'
 
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
@@ -57,7 +58,7 @@ conf_dir = '{paths.CNI_CONFIGURATION}'
 
 NO_DEVICE_MAPPER = """\
 #!/bin/sh
-# The sandbox put this here: the kernel has no device mapper, so no encrypted device is active.
+# The sandbox created this script. The kernel has no device mapper, so no encrypted device is active.
 if [ "$1" = status ]; then
   echo "/dev/mapper/$2 is inactive."
   exit 4
@@ -65,10 +66,11 @@ fi
 echo "cryptsetup: the kernel has no device mapper, so volumes can't be encrypted in this sandbox" >&2
 exit 1
 """
-"""Without a device mapper, cryptsetup's exit status of ``status`` is 1, an error.
+"""A replacement for cryptsetup. Without a device mapper, ``cryptsetup status`` fails with exit status 1.
 
-Hetzner's CSI driver requests the status of every volume that it unmounts, and accepts 0 and 4 only
-(internal/volumes/cryptsetup.go), so Pods with a volume would never end.
+Hetzner's CSI driver runs ``cryptsetup status`` before it unmounts a volume, and accepts only the exit
+statuses 0 and 4 (internal/volumes/cryptsetup.go). Without this script, Pods with a volume would never
+terminate.
 """
 
 _INSTEAD = """\
@@ -77,7 +79,7 @@ for word in "$@"; do
   before=$word
 done
 for folder in ${root:+"$root/sbin" "$root/usr/sbin"}; do
-  # Links of the image may lead out of it.
+  # Links in the image may point to files outside the image.
   [ -L "$root/usr" ] || [ -L "$folder" ] || [ ! -f "$folder/cryptsetup" ] ||
     cp --remove-destination CRYPTSETUP "$folder/cryptsetup"
 done
@@ -140,7 +142,10 @@ def _import_all() -> None:
     for archive in sorted(path for path in paths.IMAGES.glob("*") if path.is_file()):
         name = archive.name.lower()
         if name.endswith(_UNKNOWN_HERE):
-            log.warning(f"{archive} is not imported: the stand-in accepts {', '.join(_ARCHIVES)}")
+            log.warning(
+                f"the images in {archive} are not imported, because the stand-in for k3s accepts only "
+                f"{', '.join(_ARCHIVES)}"
+            )
         if name.startswith(".") or not name.endswith(_ARCHIVES):
             continue
         done = archive.with_name(f".{archive.name}.imported")

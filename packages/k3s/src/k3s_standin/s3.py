@@ -108,7 +108,7 @@ def read_listing(content: bytes) -> tuple[list[S3Object], str]:
             for item in root.iter(f"{_NAMESPACE}Contents")
         ]
     except (ET.ParseError, ValueError) as error:
-        raise S3Error(0, f"S3 returned no list of objects: {error}") from None
+        raise S3Error(0, f"the response of the S3 server isn't a list of objects: {error}") from None
     return objects, root.findtext(f"{_NAMESPACE}NextContinuationToken", "")
 
 

@@ -41,29 +41,38 @@ _START_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 LEARNER_SECONDS = 1.0
 UNHEARD_SECONDS = 2.0
-"""After this time etcd that joins and serves no client is restarted; then after twice the time."""
+"""The time in seconds after which an etcd that joined but doesn't respond to clients is restarted. The time
+doubles after each restart."""
 _JITTER_SECONDS = 5.0
 _ENOUGH = "/livez/poststarthook/rbac/bootstrap-roles"
-"""Other components need their rights. The rest of the API server's start takes a second longer."""
+"""The health check that the other components wait for, because they need their RBAC roles. The complete start
+of the API server takes a second longer."""
 ABSENT = ("traefik", "servicelb")
-"""k3s's addons that the stand-in does not have."""
+"""The addons of k3s that the stand-in doesn't include."""
 
 
 def warnings(options: ServerOptions) -> list[str]:
     """Differences from k3s with these options; empty for the tutorial's."""
     found = []
     if missing := [name for name in ABSENT if name not in options.disabled]:
-        found.append(f"not in the stand-in, as if by --disable: {', '.join(missing)}")
+        found.append(
+            f"the stand-in for k3s doesn't include these addons, so they are disabled: {', '.join(missing)}"
+        )
     if options.flannel_backend != "none":
         found.append(
-            "the stand-in has no flannel: Pods of different nodes reach each other by cloud routes only"
+            "the stand-in for k3s doesn't include flannel. Pods on different nodes can reach each other "
+            "only through cloud routes"
         )
     if is_dual(options.cluster_cidr) and options.flannel_backend != "none":
         found.append(
-            "the cloud's networks route IPv4 only: Pods of different nodes can't reach each other by IPv6"
+            "the networks of the cloud route only IPv4. Pods on different nodes can't reach each other "
+            "over IPv6"
         )
     if options.cloud_controller_enabled:
-        found.append("the stand-in has no cloud controller: nodes have the addresses of their flags")
+        found.append(
+            "the stand-in for k3s has no built-in cloud controller. Nodes have only the addresses in their "
+            "flags"
+        )
     return found
 
 
@@ -257,10 +266,13 @@ async def start_etcd(children: Children, wanted: ControlPlane) -> None:
     while member and not await asyncio.to_thread(datastore.votes, wanted, member):
         children.check()
         if time.monotonic() > end:
-            raise K3sError(f"etcd is not a voting member of its cluster:\n{children.tail('etcd')}")
+            raise K3sError(
+                "etcd did not become a voting member of its cluster. Last lines of its "
+                f"log:\n{children.tail('etcd')}"
+            )
         overdue = member.cluster and time.monotonic() > begun + unheard
         if overdue and not await asyncio.to_thread(datastore.serves_clients, wanted):
-            log.info("etcd joined the cluster but serves no clients: restarting it")
+            log.info("etcd joined the cluster, but doesn't respond to clients. Restarting etcd")
             await children.restart(command)
             begun, unheard = time.monotonic(), 2 * unheard
         await asyncio.sleep(_POLL_SECONDS)
@@ -292,7 +304,9 @@ async def _until_up(children: Children, api: ApiClient, path: str) -> None:
     while not await asyncio.to_thread(api.is_up, path):
         children.check()
         if time.monotonic() > end:
-            raise K3sError(f"the API server does not answer:\n{children.tail('kube-apiserver')}")
+            raise K3sError(
+                f"the API server does not respond. Last lines of its log:\n{children.tail('kube-apiserver')}"
+            )
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -22,7 +22,7 @@ def request_of(arguments: Sequence[str], values: Mapping[str, Value]) -> dict[st
     """The request to the server; raises UsageError."""
     operation = OPERATIONS.get(arguments[0] if arguments else "")
     if operation is None:
-        raise UsageError(f"k3s etcd-snapshot: one of {', '.join(OPERATIONS)}")
+        raise UsageError(f"k3s etcd-snapshot: the first argument must be one of {', '.join(OPERATIONS)}")
     names = list(arguments[1:])
     if operation == "delete" and not names:
         raise UsageError("no snapshots given for removal")

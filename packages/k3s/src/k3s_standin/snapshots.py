@@ -25,7 +25,7 @@ PATH = "/db/snapshot"
 FOLDER = paths.SERVER / "db" / "snapshots"
 COMPRESSED = ".zip"
 DISABLED = "etcd datastore disabled"
-"""Response of a server with a private datastore: in k3s that is SQLite."""
+"""The response of a server with a private datastore. In k3s, the private datastore is SQLite."""
 
 
 @dataclass(frozen=True)
@@ -275,5 +275,5 @@ def read_request(body: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise K3sError(f"invalid snapshot request: {error}") from None
     if not isinstance(request, dict):
-        raise K3sError("invalid snapshot request: not an object")
+        raise K3sError("invalid snapshot request: the JSON isn't an object")
     return request

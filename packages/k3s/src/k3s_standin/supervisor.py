@@ -24,8 +24,8 @@ class StrangerError(SupervisorError):
     def __init__(self, server: str) -> None:
         super().__init__(
             403,
-            f"token CA hash does not match the CA certificate of {server}: "
-            "the token is another cluster's, or someone intercepts the connection",
+            f"token CA hash does not match the CA certificate of {server}: the token belongs to another "
+            "cluster, or an attacker intercepts the connection",
         )
 
 

@@ -28,7 +28,7 @@ def parse_token(text: str) -> Token:
         return Token(found[3], found[1])
     if text.startswith("K10"):
         raise UsageError(
-            "the token starts with K10 but is not of the form K10<64 hex digits>::<user>:<password>"
+            "the token starts with K10, but doesn't have the form K10<64 hex digits>::<user>:<password>"
         )
     return Token(text)
 

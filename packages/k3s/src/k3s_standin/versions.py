@@ -3,10 +3,10 @@
 import pkgutil
 
 NOTE = "release"
-"""The file with :data:`VERSION` in a program of another version than the default."""
+"""The file that contains :data:`VERSION`. Only builds of a version other than the default have this file."""
 
 IMAGE_VERSION = "v1.37.2+k3s1"
-"""The default: the release whose Kubernetes the machine image has."""
+"""The default release. The machine image contains the Kubernetes version of this release."""
 
 
 def _own_version() -> str:
@@ -19,13 +19,14 @@ def _own_version() -> str:
 
 
 VERSION = _own_version()
-"""The release that this program is."""
+"""The release of k3s that this program replaces."""
 
 KUBERNETES_VERSION = VERSION.partition("+")[0]
 COREDNS_IMAGE = "docker.io/rancher/mirrored-coredns-coredns:1.15.0"
 LOCAL_PATH_IMAGE = "docker.io/rancher/local-path-provisioner:v0.0.30"
 METRICS_SERVER_IMAGE = "docker.io/rancher/mirrored-metrics-server:v0.9.0"
 BUSYBOX_IMAGE = "docker.io/rancher/mirrored-library-busybox:1.37.0"
-"""Makes and removes the folders of volumes; has k3s's name, and Debian's busybox."""
+"""The image of the Pods that create and delete volume folders. It has the name of k3s's image, but contains
+Debian's busybox."""
 
 PAUSE_IMAGE = "docker.io/rancher/mirrored-pause:3.6"

@@ -17,7 +17,7 @@ from typing import IO
 from ccmfs_common import locks
 
 FOLDER = "var/lib/rancher/k3s/agent/images"
-"""k3s's folder, relative to a machine's root."""
+"""The folder from which k3s imports images, relative to the root folder of a machine."""
 _KEPT = re.compile(r"loaded-([0-9]{6})\.tar")
 _NEW = ".new-"
 
@@ -32,7 +32,8 @@ class Airgap:
     def __init__(self, state: Path) -> None:
         self._folder = state / "images"
         self.scratch = self._folder / ".loading"
-        """Folder for temporary files on the disk of the archives. It exists while archives are loaded."""
+        """The folder for temporary files, on the same disk as the archives. The folder exists only while
+        archives are loaded."""
 
     def archives(self) -> list[Path]:
         """All archives, the oldest first."""

@@ -41,7 +41,7 @@ from hetzner_machines.volumes import Volumes
 log = logging.getLogger(__name__)
 
 _ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm"}
-"""Hetzner's names of the host's processors."""
+"""Hetzner's names for processor architectures, by the name in ``uname``."""
 
 
 class MachinesBackend:
@@ -169,7 +169,8 @@ class MachinesBackend:
         own = _ARCHITECTURES.get(platform.machine())
         if machine.architecture != own:
             log.warning(
-                "server %s has a type for %s, but its machine has this host's processor, %s",
+                "the type of server %s has the architecture %s, but the machine of this server has the "
+                "architecture of this host, %s",
                 machine.name,
                 machine.architecture,
                 own,

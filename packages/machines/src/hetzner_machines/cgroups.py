@@ -123,9 +123,11 @@ def fence(hierarchies: Sequence[Hierarchy], volumes: Collection[int]) -> None:
             failure = error
             continue
         if volumes and one.kind == "cgroup":
-            raise OSError(errno.ENOTSUP, "volumes need cgroups of version 2 with device programs")
+            raise OSError(errno.ENOTSUP, "volumes require cgroups v2 with eBPF programs for devices")
         return
-    raise failure or OSError(errno.ENOTSUP, "no cgroups with a device controller are mounted", str(ROOT))
+    raise failure or OSError(
+        errno.ENOTSUP, "no mounted cgroup hierarchy can control access to devices", str(ROOT)
+    )
 
 
 H = TypeVar("H", Mounted, Hierarchy)

@@ -16,15 +16,16 @@ from hetzner_machines.errors import BackendError, DiskFull
 # Container runtimes can't put an overlay on an overlay; databases need the plain disk, too.
 VOLUMES = ("var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/lib/rancher", "var/log")
 MACHINES = "machines"
-"""The folder of all machines in a site's state. The subfolder of a machine is the ID of its server."""
+"""The folder with one subfolder for each machine, in the state folder of a site. The name of the subfolder is
+the server's ID."""
 
 DATA = Path("disk/data")
 """The folder of the volumes of a machine."""
 
 STORE = "var/lib/containerd"
 RESOLVER = (
-    "# Answers where the sandbox runs with --internet, and refuses at once elsewhere.\n"
-    "nameserver 169.254.169.254\n"
+    "# This name server works only if the sandbox runs with --internet. Otherwise, it rejects all "
+    "queries.\nnameserver 169.254.169.254\n"
 )
 
 
@@ -153,12 +154,14 @@ def remove(folder: Path) -> None:
     BackendError if a file can't be removed, or a file system is mounted below, which may be the user's.
     """
     if mounted := mounts.below(folder.resolve()):
-        raise BackendError(f"could not remove {folder}: something is mounted at {mounted[0]}")
+        raise BackendError(
+            f"could not remove the folder {folder}, because a file system is mounted at {mounted[0]}"
+        )
     if folder.exists():
         try:
             shutil.rmtree(folder)
         except OSError as error:
-            raise BackendError(f"could not remove {folder}: {error}") from error
+            raise BackendError(f"could not remove the folder {folder}: {error}") from error
 
 
 @contextmanager
@@ -174,4 +177,4 @@ def explained(directory: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise DiskFull(directory.parent) from error
-        raise BackendError(f"could not write in {directory}: {error}") from error
+        raise BackendError(f"could not write to the folder {directory}: {error}") from error

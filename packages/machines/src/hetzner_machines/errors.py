@@ -14,21 +14,25 @@ class CommandFailed(BackendError):
 
     def __init__(self, command: Sequence[str], status: int, output: str) -> None:
         self.output = output
-        super().__init__(f"'{' '.join(command)}' ended with {status}: {output.strip()[-500:]}")
+        super().__init__(
+            f"the command '{' '.join(command)}' failed with exit status {status}: {output.strip()[-500:]}"
+        )
 
 
 class NotPermitted(BackendError):
     """The kernel refused something that machines need."""
 
     def __init__(self, what: str, error: OSError) -> None:
-        super().__init__(f"could not {what}: {error.strerror or error}; './dev doctor' shows what is missing")
+        super().__init__(
+            f"could not {what}: {error.strerror or error}. To check this host, run './dev doctor'"
+        )
 
 
 class NoWayOut(BackendError):
     """The host has no way to the Internet itself."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"--internet: machines can't reach the Internet through this host: {reason}")
+        super().__init__(f"--internet: machines can't use the Internet connection of this host: {reason}")
 
 
 class DiskFull(BackendError):
@@ -36,7 +40,8 @@ class DiskFull(BackendError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"no space left on the disk of {path}; free some space (see 'df -h {path}') and try again"
+            f"the disk of {path} is full. Free some space, and try again. To see the used space, run 'df "
+            f"-h {path}'"
         )
 
 
@@ -44,7 +49,9 @@ class VolumeBusy(BackendError):
     """A volume is mounted or open."""
 
     def __init__(self, volume_id: int) -> None:
-        super().__init__(f"volume {volume_id} is in use on its server: unmount it on the server first")
+        super().__init__(
+            f"volume {volume_id} is in use on its server. Unmount the volume on the server first"
+        )
 
 
 class StillThere(BackendError):
@@ -52,5 +59,6 @@ class StillThere(BackendError):
 
     def __init__(self, what: Sequence[str]) -> None:
         super().__init__(
-            f"could not remove {', '.join(what)}; end the processes that use it, and run './dev down --force'"
+            f"could not remove {', '.join(what)}. End the processes that use these resources, and run "
+            "'./dev down --force'"
         )

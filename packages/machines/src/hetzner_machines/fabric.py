@@ -32,8 +32,9 @@ class Fabric:
         user = await self._user_of(self._range)
         if user:
             raise BackendError(
-                f"the range {self._range} for the servers' public addresses is already in use on this host "
-                f"({user}); run './dev down --force' in the clone that uses it, or remove that"
+                f"the address range {self._range} for the public addresses of servers is already in use "
+                f"on this host by {user}. If another clone uses the range, run './dev down --force' in "
+                "that clone. Otherwise, remove the address or route"
             )
         routes = await self._show(None, f"-4 route show {self._range}")
         connected = any(route.get("dev") == link for route in routes)
@@ -57,7 +58,7 @@ class Fabric:
         link, own = self._names.host_link, ipv6.of_site(self._names.site)
         reason = ipv6.obstacle(link) or await self._user_of(own)
         if reason:
-            log.warning("this host does not reach machines at their IPv6 addresses: %s", reason)
+            log.warning("this host can't reach the IPv6 addresses of machines: %s", reason)
             return
         await self._ip(None, topology.ipv6_host_lines(link, own))
         await self._ip(self._names.router, topology.ipv6_router_lines(own))

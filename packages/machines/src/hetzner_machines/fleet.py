@@ -49,7 +49,7 @@ class Fleet:
         try:
             return self.all[server_id]
         except KeyError:
-            raise BackendError(f"server {server_id} has no machine; delete and recreate the server") from None
+            raise BackendError(f"server {server_id} has no machine. Delete and recreate the server") from None
 
     def lock(self, server_id: int) -> asyncio.Lock:
         """Held during an operation on a machine."""
@@ -139,7 +139,8 @@ class Fleet:
         missing = {i.network_id for i in spec.private} - set(self._networks)
         if missing:
             raise BackendError(
-                f"server {spec.id} is attached to network {min(missing)}, which doesn't exist; detach it"
+                f"server {spec.id} is attached to network {min(missing)}, but this network doesn't "
+                "exist. Detach the server from the network"
             )
         await self._fabric.create_server(spec, known.slots, self._networks)
         disks = await asyncio.to_thread(self.disks, known)
@@ -148,7 +149,7 @@ class Fleet:
         )
         await asyncio.to_thread(machine.spawn, known, instructions)
         run = known.run
-        assert run is not None, "a start program that reported wrote its record"
+        assert run is not None, "a start program writes the record of its machine before it reports success"
         self.watcher.watch(spec.id, run.keeper)
 
     def disks(self, known: Machine) -> tuple[records.Disk, ...]:
@@ -215,7 +216,13 @@ class Fleet:
                 if end == records.REBOOT:
                     await self._boot(known)
             except (BackendError, OSError) as error:
-                log.error("server %s stopped (%s) and is off: %s", known.spec.name, end, error)  # noqa: TRY400
+                log.error(  # noqa: TRY400
+                    "server %s stopped (%s). The server is now off, because the cleanup or the restart "
+                    "failed: %s",
+                    known.spec.name,
+                    end,
+                    error,
+                )
                 end = "failed"
         self._events(server_id, {records.REBOOT: "running", "failed": "failed"}.get(end, "off"))
 
@@ -229,6 +236,7 @@ def _check_capacity(others: Sequence[Machine]) -> None:
     free = capacity.instances_free(needed)
     if free < needed:
         raise BackendError(
-            f"one more machine needs {needed} inotify instances and the host has {free} left for this user; "
-            f"delete a server, or allow more with: {capacity.remedy(capacity.instances_allowed(), needed)}"
+            f"another machine requires {needed} inotify instances, but this user has only {free} left on "
+            "this host. Delete a server, or raise the limit: "
+            f"{capacity.remedy(capacity.instances_allowed(), needed)}"
         )

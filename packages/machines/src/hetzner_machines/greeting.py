@@ -17,6 +17,6 @@ def message(release: str, asked: str) -> str:
     return (
         f"\nThis server was requested with the image {asked}. It runs in the\n"
         "ccm-from-scratch sandbox, where all machines are\n"
-        f"{system}, whatever image you request. Expect the packages and\n"
-        "versions of that system. Other differences: docs/reference/limits-of-the-sandbox.md\n\n"
+        f"{system}, whatever image you request. The packages and\n"
+        "versions are those of this system. Other differences: docs/reference/limits-of-the-sandbox.md\n\n"
     )

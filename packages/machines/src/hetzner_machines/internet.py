@@ -46,7 +46,7 @@ def ways_out(routes: Sequence[Mapping[str, Any]]) -> list[str]:
     if not found:
         raise NoWayOut("it has no default route")
     if unusable := [device for device in found if not _DEVICE.fullmatch(device)]:
-        raise NoWayOut(f"nftables can't represent the name of the interface {unusable[0]!r}")
+        raise NoWayOut(f"nftables doesn't support the interface name {unusable[0]!r}")
     return found
 
 
@@ -116,8 +116,8 @@ def open_way(names: Names, public_range: IPv4Network) -> None:
         off = {device for device in devices if not _forwards(device)}
         if off and _forwards(_EVERYTHING):
             raise NoWayOut(
-                f"this host forwards packets, except on {min(off)}: a user set "
-                f"net.ipv4.conf.{min(off)}.forwarding = 0"
+                f"this host forwards packets on all interfaces except {min(off)}, because "
+                f"net.ipv4.conf.{min(off)}.forwarding is 0. Set this value to 1"
             )
         switched_on = before | off | tables.get(names.table, set())
         run_blocking(["nft", "-f", "-"], rules(names, public_range, devices, switched_on))

@@ -7,7 +7,7 @@ from ipaddress import IPv6Network
 from pathlib import Path
 
 DOCUMENTATION = IPv6Network("3fff::/20")
-"""A range for documentation (RFC 9637), which is not routed."""
+"""The IPv6 range for documentation (RFC 9637). Routers on the Internet don't route this range."""
 
 KERNEL = Path("/proc/sys/net/ipv6")
 _PREFIX = 44  # the 20 bits above and the 24 of a site's id; leaves a million /64 networks

@@ -20,7 +20,7 @@ BACKLOG = 256
 T = TypeVar("T")
 End = Callable[[], Awaitable[None]]
 Listen = Callable[[socket.socket], Awaitable[End]]
-"""Serves HTTP on a listening socket; returns a function that ends that and closes the socket."""
+"""Serves HTTP on a listening socket. Returns a function that stops the server and closes the socket."""
 
 
 def network_of(connection: socket.socket) -> int | None:

@@ -136,7 +136,8 @@ def boot(
         keeper = cgroups.create_keeper(names.cgroup, f"{member}.keeper", host)
     except OSError as error:
         raise NotPermitted(
-            f"create the cgroups of server {spec.name} and deny it access to disks", error
+            f"create the cgroups of server {spec.name} and block the server's access to the host's disks",
+            error,
         ) from error
     with disk.explained(directory):
         for file in ("run.json", "ended"):
@@ -165,7 +166,7 @@ def let_open(machine: Machine, volumes: Sequence[records.Disk]) -> None:
     try:
         cgroups.fence(boot.hierarchies, [each.number for each in volumes])
     except OSError as error:
-        raise NotPermitted(f"let server {machine.spec.name} open its volumes", error) from error
+        raise NotPermitted(f"allow server {machine.spec.name} to use its volumes", error) from error
 
 
 def show(machine: Machine, volume: records.Disk) -> None:
@@ -234,7 +235,9 @@ def spawn(machine: Machine, instructions: Path) -> int:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         why = reason or "its start program failed"
-        raise BackendError(f"server {machine.spec.name} did not start: {why} (see {console})")
+        raise BackendError(
+            f"server {machine.spec.name} did not start: {why}. See the console output in {console}"
+        )
     return pid
 
 
@@ -244,7 +247,7 @@ def _report(readable: int) -> str:
         poll = select.poll()  # select is limited to descriptors below 1024
         poll.register(pipe, select.POLLIN)
         if not poll.poll(START_DEADLINE * 1000):
-            return f"the start program did not report within {START_DEADLINE:g} s"
+            return f"the start program did not finish within {START_DEADLINE:g} s"
         return pipe.read()
 
 

@@ -11,7 +11,7 @@ ANY_SITE = re.compile(r"ccmfs-[0-9a-f]{6}")
 """Tables of all sites."""
 
 LONGEST_HOST_NAME = 64
-"""Maximum length of a host name in Linux, in bytes. A server's name may be longer."""
+"""The maximum length of a host name in Linux, in bytes. The name of a server can be longer."""
 
 Kind = Literal["net", "srv", "lb"]
 

@@ -14,7 +14,9 @@ ARCHITECTURES = ("x86_64", "aarch64")
 def available(state: Path) -> str | None:
     """Why machines can't run here; None if they can."""
     if sys.platform != "linux" or os.uname().machine not in ARCHITECTURES:
-        return f"machines need Linux on {' or '.join(ARCHITECTURES)}"
+        return (
+            f"machines require Linux and one of these processor architectures: {' or '.join(ARCHITECTURES)}"
+        )
     if os.geteuid() != 0:
         return "machines need root"
     return _namespaces(state) or _cgroups()
@@ -34,7 +36,10 @@ def _attempt(folder: str) -> str:
         libc.unshare(kinds | libc.CLONE_NEWPID | libc.CLONE_NEWNET)
         folder = mounts.leave_the_hosts() + folder
     except OSError as error:
-        return f"machines require Linux namespaces: {error.strerror} (a container needs --privileged)"
+        return (
+            f"machines require Linux namespaces: {error.strerror}. If you work in a container, start the "
+            "container with --privileged"
+        )
     try:
         os.chdir(folder)
         libc.mount("overlay", Path("root"), "overlay", options="lowerdir=lower,upperdir=upper,workdir=work")
@@ -43,8 +48,9 @@ def _attempt(folder: str) -> str:
             return ""
     except OSError as error:
         return (
-            f"machines require a disk that supports overlays and device nodes; {folder} does not: "
-            f"{error.strerror} (in a container, keep the clone on a volume)"
+            f"machines require a file system with support for overlays and device nodes, but {folder} "
+            f"doesn't support both: {error.strerror}. If you work in a container, put the clone on a "
+            "volume"
         )
 
 
@@ -58,7 +64,10 @@ def _cgroups() -> str | None:
             folder.mkdir()
             folder.rmdir()
         except OSError as error:
-            return f"machines require the right to create cgroups in {hierarchy.base}: {error.strerror}"
+            return (
+                f"machines require cgroups, but no cgroup can be created in {hierarchy.base}: "
+                f"{error.strerror}"
+            )
     return _devices(hierarchies)
 
 
@@ -76,4 +85,4 @@ def _devices(hierarchies: Sequence[cgroups.Mounted]) -> str | None:
             reason = error.strerror
         else:
             return None
-    return f"machines require cgroups that deny them this host's disks: {reason}"
+    return f"machines require cgroups that block access to this host's disks: {reason}"

@@ -26,7 +26,8 @@ _HEADER = 12  # bytes of each message's header (RFC 1035)
 _INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
 
 Servers = Callable[[], Sequence[str]]
-"""Returns the name servers' addresses, for each query: a laptop changes networks."""
+"""Returns the addresses of the host's name servers. The function is called for each query, because the name
+servers change if a laptop changes networks."""
 
 
 def name_servers(text: str) -> list[str]:
@@ -113,14 +114,14 @@ class Resolver:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None, "a connection is served by a task"
+        assert task is not None, "asyncio creates a task for each connection"
         try:
             if len(self._tasks) < _AT_ONCE:
                 self._keep(task)
                 async with asyncio.timeout(_CONNECTION_SECONDS):
                     await self._relay(reader, writer)
         except* (OSError, TimeoutError) as errors:
-            log.debug("a connection to a name server ended: %s", errors.exceptions)
+            log.debug("a connection to a name server failed: %s", errors.exceptions)
         finally:
             writer.close()
 

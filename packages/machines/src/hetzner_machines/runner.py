@@ -20,7 +20,7 @@ PACKAGES = {
 }
 
 Runner = Callable[[Sequence[str], str], Awaitable[str]]
-"""Runs a program with a text on its standard input and returns what it prints."""
+"""Runs a program with a text as standard input, and returns the standard output of the program."""
 
 
 def run_blocking(command: Sequence[str], text: str = "", seconds: float = DEADLINE) -> str:
@@ -59,4 +59,4 @@ def ip(namespace: str | None, *arguments: str) -> list[str]:
 def missing(program: str) -> str:
     """What to do about a missing program."""
     package = PACKAGES.get(program, program)
-    return f"{program} is not installed. On Debian and Ubuntu: sudo apt-get install {package}"
+    return f"the program {program} isn't installed. On Debian and Ubuntu, run: sudo apt-get install {package}"

@@ -11,7 +11,8 @@ from hetzner_machines.errors import CommandFailed, DiskFull, NotPermitted
 from hetzner_machines.runner import run_blocking
 
 FOLDER = "snapshots"
-"""The folder of all images in a site's state. The subfolder of an image is its ID."""
+"""The folder with one subfolder for each image, in the state folder of a site. The name of the subfolder is
+the image's ID."""
 
 KEPT = ("upper", "data")
 RESERVE = 2**30  # free bytes that must remain on the disk
@@ -71,7 +72,9 @@ def _still(directory: Path) -> Iterator[None]:
         cgroups.freeze(hierarchies, still=True)
     except OSError as error:
         cgroups.freeze(hierarchies, still=False)
-        raise NotPermitted("copy the disk of a running server; switch it off first", error) from error
+        raise NotPermitted(
+            "copy the disk of the running server. Switch off the server first", error
+        ) from error
     try:
         yield
     finally:

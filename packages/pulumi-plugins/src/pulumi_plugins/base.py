@@ -117,9 +117,9 @@ def refuse_others(plugin: str, address: str) -> None:
         ours = False
     if not ours:
         raise ProviderError(
-            f"the sandbox's plugin '{plugin}' works only with the sandbox, at loopback addresses and "
-            f"addresses for documentation, but not at {address}; install the official one: pulumi plugin "
-            f"install resource {plugin}"
+            f"the sandbox's plugin '{plugin}' works only with the sandbox, so it accepts only loopback "
+            f"and documentation addresses. The address {address} isn't allowed. Install the official "
+            f"plugin: pulumi plugin install resource {plugin}"
         )
 
 

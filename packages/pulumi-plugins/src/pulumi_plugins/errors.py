@@ -18,8 +18,8 @@ class UnsupportedError(ProviderError):
 
     def __init__(self, what: str, plugin: str) -> None:
         super().__init__(
-            f"the sandbox's plugin '{plugin}' does not support {what}; "
-            f"the official one does: pulumi plugin install resource {plugin}"
+            f"the sandbox's plugin '{plugin}' does not support {what}. Install the official plugin: "
+            f"pulumi plugin install resource {plugin}"
         )
 
 
@@ -41,8 +41,8 @@ class ClusterUnreachableError(ProviderError):
     def __init__(self, server: str, reason: str) -> None:
         super().__init__(
             f"the Kubernetes cluster at {server} is unreachable: {reason}. If the cluster is gone, set "
-            "delete_unreachable=True on its provider (or PULUMI_K8S_DELETE_UNREACHABLE=true) and run "
-            "'pulumi refresh'"
+            "delete_unreachable=True on the provider of the cluster (or "
+            "PULUMI_K8S_DELETE_UNREACHABLE=true) and run 'pulumi refresh'"
         )
 
 

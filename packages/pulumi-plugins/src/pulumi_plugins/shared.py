@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "CCMFS_PLUGINS"
-"""Names the socket for programs that the engine starts."""
+"""The environment variable with the path of the socket, for the plugins that the Pulumi engine starts."""
 ENVIRONMENT = "CCMFS_PLUGINS_ENVIRONMENT"
-"""Names the virtual environment whose programs can be run."""
+"""The environment variable with the path of the virtual environment that contains the plugins."""
 
 _NEEDED = (
     *("hcloud", "pulumi.dynamic", "urllib3", "pulumi_plugins.serve"),

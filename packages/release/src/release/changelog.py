@@ -37,10 +37,11 @@ def section_of(changelog: str, version: str) -> Section:
             continue
         if section.version not in (version, UNRELEASED):
             raise ReleaseError(
-                f"the newest section of CHANGELOG.md is {section.version}, but the version is {version}: "
-                f"describe the changes below '## [{UNRELEASED}]' or '## [{version}] - DATE'"
+                f"the newest section of CHANGELOG.md is for version {section.version}, but the current "
+                f"version is {version}. Describe the changes in a section '## [{UNRELEASED}]' or '## "
+                f"[{version}] - DATE'"
             )
         if not section.text:
             break
         return section
-    raise ReleaseError(f"CHANGELOG.md doesn't describe the changes in {version}")
+    raise ReleaseError(f"CHANGELOG.md doesn't describe the changes in version {version}")

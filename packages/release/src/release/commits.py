@@ -24,7 +24,7 @@ def checked_out(root: Path) -> Commit:
     try:
         said = run("git show", ["git", "show", "-s", "--format=%H %T %ct", "HEAD"], cwd=root).decode()
     except ProgramError as error:
-        raise ReleaseError(f"{root} isn't a clone with a commit: {error}") from error
+        raise ReleaseError(f"{root} isn't a Git clone with at least one commit: {error}") from error
     commit, tree, time = said.split()
     return Commit(commit, tree, int(time))
 

@@ -24,7 +24,9 @@ def whole(target: Path) -> Iterator[tuple[Path, Path]]:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ReleaseError(f"another release is being written to {target}") from error
+            raise ReleaseError(
+                f"another './dev release' is writing to {target}. Wait until the other command has finished"
+            ) from error
         _empty(place)
         folder, meanwhile = place / "folder", place / "meanwhile"
         folder.mkdir()
@@ -42,8 +44,8 @@ def whole(target: Path) -> Iterator[tuple[Path, Path]]:
 def _must_be_free(target: Path) -> None:
     if target.exists() or target.is_symlink():
         raise ReleaseError(
-            f"{target} already exists, and a release never overwrites another. Remove the folder, or "
-            "choose another one with '--output'"
+            f"the folder {target} already exists, and './dev release' never overwrites a release. Remove "
+            "the folder, or choose another folder with '--output'"
         )
 
 

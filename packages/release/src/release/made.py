@@ -19,7 +19,7 @@ def read_images(folder: Path) -> PlatformImages:
     (reference, first), images = found[0], tuple(image for _, image in found)
     index = index_of(images, labels_of(first))
     if f"`{index.digest}`" not in notes:
-        raise _no_release(folder, f"{NOTES} has another index than its images: {index.digest}")
+        raise _no_release(folder, f"{NOTES} doesn't contain the digest of the image index: {index.digest}")
     return PlatformImages(reference, index, images)
 
 
@@ -27,7 +27,7 @@ def _image(folder: Path, platform: Platform) -> tuple[str, Image]:
     pattern = f"*-image-linux-{platform.name}.tar"
     archives = sorted(folder.glob(pattern))
     if len(archives) != 1:
-        raise _no_release(folder, f"it has {len(archives)} archives {pattern} instead of one")
+        raise _no_release(folder, f"the folder contains {len(archives)} files named {pattern} instead of one")
     try:
         with archives[0].open("rb") as file:
             [(reference, image)] = read_layout(file).items()
@@ -37,4 +37,4 @@ def _image(folder: Path, platform: Platform) -> tuple[str, Image]:
 
 
 def _no_release(folder: Path, why: str) -> ReleaseError:
-    return ReleaseError(f"{folder} isn't a release of './dev release': {why}")
+    return ReleaseError(f"the folder {folder} isn't a release that './dev release' created: {why}")

@@ -73,14 +73,15 @@ def judge(wish: Wish) -> Judged:
     version = project_version(wish.root)
     if wish.tag not in (None, f"v{version}"):
         raise ReleaseError(
-            f"the tag {wish.tag} does not match ccm/version.py, which has {version}: its tag is v{version}"
-            ". Change the version before you commit, or tag the commit with this version"
+            f"the tag {wish.tag} does not match the version {version} in ccm/version.py. Use the tag "
+            f"v{version}, or change the version and commit the change"
         )
     news = changelog.section_of((wish.root / "CHANGELOG.md").read_text(encoding="utf-8"), version)
     if final and news.version == UNRELEASED:
         raise ReleaseError(
-            f"signed or tagged releases are public, but CHANGELOG.md says that {version} is not released: "
-            f"change the heading of its section to '## [{version}] - DATE'"
+            "a signed or tagged release requires a released section in CHANGELOG.md, but version "
+            f"{version} is in the section of unreleased changes. Change the heading of this section to "
+            f"'## [{version}] - DATE'"
         )
     return Judged(commit, changed, version, news)
 
@@ -127,10 +128,11 @@ Made from {judged.origin}.
 |---|---|
 {images}
 
-## Checking what you have
+## Verifying the files
 
-`sha256sum --check --ignore-missing {CHECKSUMS}` compares the files. If the release is signed, this command
-verifies the list, and every other file in the same way:
+`sha256sum --check --ignore-missing {CHECKSUMS}` checks that the files are unchanged.
+If the release is signed, the following command verifies the signature of {CHECKSUMS}. You can verify the
+other files in the same way:
 
     cosign verify-blob --insecure-ignore-tlog --key cosign.pub --bundle {CHECKSUMS}.sigstore.json {CHECKSUMS}
 """

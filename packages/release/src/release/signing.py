@@ -26,7 +26,9 @@ _COSIGNS_OWN = (
     b"-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----",
     b"-----BEGIN ENCRYPTED COSIGN PRIVATE KEY-----",
 )
-_MAKE_ONE = "'openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -aes-256-cbc' makes one"
+_MAKE_ONE = (
+    "To create such a key, run 'openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -aes-256-cbc'"
+)
 
 
 class Signer:
@@ -69,19 +71,22 @@ def open_signer(path: Path, password: str) -> Signer:
         raise ReleaseError(f"the signing key can't be read: {error}") from error
     if content.lstrip().startswith(_COSIGNS_OWN):
         raise ReleaseError(
-            f"{path} is in cosign's own format, which only cosign reads. Sign with cosign afterwards: "
-            f"'cosign sign-blob --key {path} --bundle checksums.txt.sigstore.json checksums.txt'; or use a "
-            f"key in PKCS #8, which 'cosign import-key-pair' also accepts: {_MAKE_ONE}"
+            f"the key {path} has cosign's own format, which './dev release' can't read. Create the "
+            f"release without a signature, and then run 'cosign sign-blob --key {path} --bundle "
+            "checksums.txt.sigstore.json checksums.txt'. Or use a key in the format PKCS #8, which "
+            f"'cosign import-key-pair' also accepts. {_MAKE_ONE}"
         )
     try:
         key = serialization.load_pem_private_key(content, password.encode() if password else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         # the library's text is not passed on: nothing of a key is to be in a message
         given = "with" if password else "without"
-        said = f"{path} can't be read as a private key in PEM, {given} a password in COSIGN_PASSWORD"
+        said = (
+            f"{path} can't be read as a private key in PEM format, {given} the password from COSIGN_PASSWORD"
+        )
         raise ReleaseError(said) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ReleaseError(f"{path} isn't an EC key on the curve P-256; {_MAKE_ONE}")
+        raise ReleaseError(f"the key {path} isn't an EC key on the curve P-256. {_MAKE_ONE}")
     return Signer(key)
 
 

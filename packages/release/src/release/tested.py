@@ -16,12 +16,12 @@ from xml.etree import ElementTree as ET
 from release.errors import ReleaseError
 
 RAN = "ran with "
-"""Prefix of a property that records a version. One of :data:`SUBJECTS` follows it."""
+"""The prefix of a JUnit property that records a version. One of :data:`SUBJECTS` follows the prefix."""
 
 SUBJECTS = ("Kubernetes", "k3s", "containerd", "Python", "Python in the image", "Helm")
 
 KEPT = 50
-"""Records in the cache; each is a few hundred bytes."""
+"""The maximum number of records in the cache. A record has a few hundred bytes."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,14 @@ def read_run(files: Iterable[Path], tree: str, servers: str, kubernetes: str = "
     for case in cases:
         for subject, version in _ran(case):
             if subject not in SUBJECTS or versions.setdefault(subject, version) != version:
-                raise ReleaseError(f"{case.get('name')} ran with {subject} {version}, others: {versions}")
+                raise ReleaseError(
+                    f"the test {case.get('name')} ran with {subject} {version}, but earlier tests ran with "
+                    f"these versions: {versions}"
+                )
     if kubernetes and versions.get("Kubernetes") != kubernetes:
         raise ReleaseError(
-            f"Kubernetes {kubernetes} was requested, but tests ran with: {versions.get('Kubernetes')}"
+            f"Kubernetes {kubernetes} was requested, but the tests ran with Kubernetes "
+            f"{versions.get('Kubernetes')}"
         )
     tests = "kubernetes" if kubernetes else "all"
     passed = len(cases) - len(skipped)
@@ -101,7 +105,7 @@ def _read(path: Path, tree: str) -> Record:
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ReleaseError(f"{path}: {error}") from error
     if not known:
-        raise ReleaseError(f"{path} is not the record of './dev test' for this tree")
+        raise ReleaseError(f"the file {path} isn't a record that './dev test' wrote for this commit")
     return record
 
 
@@ -110,14 +114,14 @@ def table(records: Iterable[Record]) -> str:
     found = list(records)
     if not found:
         return (
-            "There is no record of a test run of this tree. `./dev test all` on a clean clone writes the "
-            "record that a release lists here."
+            "There is no record of a test run of this commit. To create a record, run `./dev test all` "
+            "on a clean clone."
         )
     rows = [f"| {subject} | {_versions(found, subject) or 'not run'} |" for subject in SUBJECTS]
     runs = [
-        f"- {_TESTS[one.tests]}: {one.passed} passed and {one.skipped} could not run, with Kubernetes "
-        f"{one.versions.get('Kubernetes', 'not run')}, Python {one.versions.get('Python', 'unknown')} and "
-        f"servers that are {_SERVERS[one.servers]}."
+        f"- {_TESTS[one.tests]}: {one.passed} tests passed, and {one.skipped} tests were skipped. The "
+        f"versions were Kubernetes {one.versions.get('Kubernetes', 'not run')} and Python "
+        f"{one.versions.get('Python', 'unknown')}. The sandbox's servers were {_SERVERS[one.servers]}."
         for one in found
     ]
     head = ["| | tests passed with |", "|---|---|"]
@@ -125,10 +129,10 @@ def table(records: Iterable[Record]) -> str:
 
 
 _TESTS = {"all": "All tests", "kubernetes": "The tests that run Kubernetes"}
-_SERVERS = {"machines": "Linux machines", "hollow": "records with hollow nodes"}
+_SERVERS = {"machines": "Linux machines", "hollow": "simulated, with hollow nodes"}
 _HOW = (
-    "Kubernetes is upstream's, started by the sandbox's stand-in for k3s. Other versions may work, but "
-    "were not tested."
+    "The tests run upstream Kubernetes, which the sandbox's stand-in for k3s starts. Other versions may "
+    "work, but were not tested."
 )
 
 

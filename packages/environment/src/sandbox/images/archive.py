@@ -30,7 +30,7 @@ from sandbox.errors import SandboxError
 
 _INDEXES = frozenset({INDEX_TYPE, "application/vnd.docker.distribution.manifest.list.v2+json"})
 _SOUND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
-"""Characters of a reference. Others may be escape sequences of a terminal."""
+"""Allowed image references. Other characters may be part of a terminal's escape sequences."""
 _COMPRESSIONS: Mapping[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,

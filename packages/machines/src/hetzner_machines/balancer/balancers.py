@@ -110,9 +110,13 @@ class LoadBalancers:
             try:
                 self._watcher.watch(load_balancer_id, await asyncio.to_thread(self._serve, spec))
             except (BackendError, OSError) as error:
-                log.error("load balancer %s has no haproxy: %s", spec.name, error)  # noqa: TRY400  a message
+                log.error(  # noqa: TRY400  a message
+                    "load balancer %s has no haproxy process, because the restart failed: %s",
+                    spec.name,
+                    error,
+                )
                 return False
-        log.warning("haproxy of load balancer %s ended and was restarted", spec.name)
+        log.warning("the haproxy process of load balancer %s exited, and was restarted", spec.name)
         return True
 
     async def delete(self, load_balancer_id: int) -> None:

@@ -16,7 +16,8 @@ DETAILS = {
     "L7STS": "unexpected_http_status",
     "L7RSP": "unexpected_http_content",
 }
-"""The API's names of haproxy's check results; others are ``unspecified``."""
+"""The API's name for each result of a haproxy health check. The name for all other results is
+``unspecified``."""
 
 
 def parse(text: str) -> dict[tuple[str, str], str]:

@@ -26,7 +26,9 @@ def check(configuration: Path) -> None:
     try:
         run_blocking(["haproxy", "-c", "-f", str(configuration)])
     except CommandFailed as error:
-        raise BackendError(f"haproxy refuses the load balancer: {error.output.strip()[-500:]}") from error
+        raise BackendError(
+            f"haproxy rejected the configuration of the load balancer: {error.output.strip()[-500:]}"
+        ) from error
 
 
 def start(namespace: str, configuration: Path, master: Path, log: Path) -> processes.Identity:
@@ -48,7 +50,7 @@ def start(namespace: str, configuration: Path, master: Path, log: Path) -> proce
     identity = processes.identify(pid)
     if identity is None:
         processes.reap(pid)
-        raise BackendError(f"haproxy did not start (see {log})")
+        raise BackendError(f"haproxy did not start. See the log {log}")
     try:
         _wait(lambda: _workers(master) or None, identity, log)
     except BaseException:
@@ -116,6 +118,9 @@ def _wait(question: Callable[[], T | None], process: processes.Identity, log: Pa
     while (answer := question()) is None:
         if not processes.alive(process) or time.monotonic() > deadline:
             tail = log.read_text(errors="replace")[-500:]
-            raise BackendError(f"haproxy does not serve: {tail.strip()} (see {log})")
+            raise BackendError(
+                f"haproxy started, but doesn't respond. See the log {log}. Last lines of the log: "
+                f"{tail.strip()}"
+            )
         time.sleep(0.01)
     return answer

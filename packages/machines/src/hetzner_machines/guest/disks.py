@@ -49,7 +49,7 @@ def _mount(node: Path, target: Path) -> str:
         try:
             libc.mount(str(node), target, kind)
         except OSError as error:
-            reason = f"{target} is not mounted: {error.strerror}. Check that the volume is formatted"
+            reason = f"{target} is not mounted: {error.strerror}. Check whether the volume has a file system"
         else:
             return ""
     return reason

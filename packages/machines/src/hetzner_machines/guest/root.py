@@ -177,7 +177,7 @@ def refuse_links(path: Path) -> None:
     """
     for part in (*reversed(path.parents), path):
         if part.is_symlink():
-            raise OSError(errno.ELOOP, "a machine can't start with a symbolic link in this place", f"/{part}")
+            raise OSError(errno.ELOOP, "a machine can't start if this path is a symbolic link", f"/{part}")
 
 
 def own_name(path: Path) -> str:

@@ -15,9 +15,10 @@ Result = TypeVar("Result")
 _ACTION_TIMEOUT = 1200.0  # as terraform's default
 _REQUEST_TIMEOUT = 60.0
 _LONGEST_WAIT = 60.0
-_STRANGE = "this isn't a response of the Hetzner Cloud API. Check HCLOUD_ENDPOINT"
+_STRANGE = "the response isn't a response of the Hetzner Cloud API. Check HCLOUD_ENDPOINT"
 _FAILURE = re.compile("server_error|service_error|unavailable|timeout|bad_gateway|5[0-9]{2}")
-"""Error codes of failures in the API or a proxy. With all other codes, the API refused the request."""
+"""Error codes for failures of the API or of a proxy. All other codes mean that the API rejected the
+request."""
 _PASSING = ("conflict", "locked", "service_error", "no_subnet_available", "resource_in_use")
 """Error codes of temporary errors."""
 _ATTEMPTS = 10  # a second apart
@@ -51,7 +52,7 @@ class Answer(dict[str, Any]):
         self._what = what
 
     def __missing__(self, key: str) -> Any:
-        raise UnclearError(f"{self._what}: the response lacks '{key}' in the answer: {_STRANGE}")
+        raise UnclearError(f"{self._what}: the response has no field '{key}': {_STRANGE}")
 
 
 class Api:
@@ -133,7 +134,7 @@ class Api:
                 return
             if time.monotonic() > deadline:
                 names = ", ".join(running.values())
-                raise ProviderError(f"{names}: not finished within {_ACTION_TIMEOUT:g} s")
+                raise ProviderError(f"these actions did not finish within {_ACTION_TIMEOUT:g} s: {names}")
             factor = 2**attempt if self._exponential else 1
             self._sleep(min(self._pause * factor, _LONGEST_WAIT))
             actions = look(list(running))
@@ -194,11 +195,14 @@ def api_from(config: Mapping[str, Any], environment: Mapping[str, str]) -> Api:
         )
     if len(token) != 64:
         raise ProviderError(
-            f"the Hetzner Cloud token is invalid: it has {len(token)} characters and must have exactly 64"
+            f"the Hetzner Cloud token has {len(token)} characters, but a token must have exactly 64 "
+            "characters"
         )
     function = setting("pollFunction", "HCLOUD_POLL_FUNCTION", "exponential")
     if function not in ("constant", "exponential"):
-        raise ProviderError(f"pollFunction: '{function}' is not allowed (constant or exponential)")
+        raise ProviderError(
+            f"hcloud:pollFunction: '{function}' is not allowed. Allowed values: constant, exponential"
+        )
     interval = setting("pollInterval", "HCLOUD_POLL_INTERVAL", "500ms")
     try:
         pause = parse_duration(interval)

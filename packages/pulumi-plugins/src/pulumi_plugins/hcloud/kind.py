@@ -10,7 +10,7 @@ from pulumi_plugins.hcloud.api import Api, ApiError, GoneError, UnclearError
 from pulumi_plugins.values import Properties
 
 PROTECTIONS = {"deleteProtection": "delete", "rebuildProtection": "rebuild"}
-"""Inputs, and the API's names of the protections."""
+"""The inputs for protection, and the API's name for each protection."""
 
 
 class Kind:
@@ -141,9 +141,9 @@ class NamedKind(Kind):
         found = next(iter(api.get(f"/{self.collection}", name=inputs["name"])[self.collection]), None)
         if found is not None and (found.get("labels") or {}) != (inputs.get("labels") or {}):
             raise ProviderError(
-                f"{self.collection[:-1]} '{inputs['name']}' (ID {found['id']}) exists, but lacks the "
-                "labels of the interrupted creation. If you don't need it, delete or rename it. Then run "
-                "'pulumi up' again"
+                f"{self.collection[:-1]} '{inputs['name']}' (ID {found['id']}) already exists, but "
+                "without the labels that an interrupted 'pulumi up' would have set. If you don't need "
+                "this object, delete or rename the object. Then run 'pulumi up' again"
             )
         return found
 

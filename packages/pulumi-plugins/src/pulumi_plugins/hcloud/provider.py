@@ -36,7 +36,7 @@ class HcloudProvider(Provider):
         """Refuse unsupported settings, and other clouds than the sandbox's."""
         unknown = sorted(set(inputs) - _CONFIG)
         if unknown:
-            raise UnsupportedError(f"the setting '{unknown[0]}' of the provider", "hcloud")
+            raise UnsupportedError(f"the provider setting '{unknown[0]}'", "hcloud")
         if not has_unknown(inputs):
             api_from(inputs, environment)
 

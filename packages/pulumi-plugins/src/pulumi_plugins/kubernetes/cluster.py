@@ -13,7 +13,7 @@ from pulumi_plugins.errors import ClusterUnreachableError, ProviderError, Resour
 from pulumi_plugins.kubernetes.kubeconfig import connect
 
 _TIMEOUT = (5.0, 60.0)  # seconds to connect and to read
-_STRANGE = "this isn't a response of a Kubernetes API server"
+_STRANGE = "the response isn't a response of a Kubernetes API server"
 _RETRY_SECONDS = 10.0  # a new API server refuses connections for a moment
 _SILENT_SECONDS = 5.0  # for so long, an unreachable server isn't tried again for the next object
 
@@ -113,7 +113,7 @@ def _cause(error: BaseException) -> str:
         "ConnectTimeoutError": "it does not answer",
         "ReadTimeoutError": "the server does not answer in time",
         "NewConnectionError": "connection refused or no route",
-        "SSLError": "the certificate of the server is not the one in the kubeconfig",
+        "SSLError": "the certificate authority in the kubeconfig didn't issue the server's certificate",
     }
     return texts.get(name, f"{name}: {error}")
 

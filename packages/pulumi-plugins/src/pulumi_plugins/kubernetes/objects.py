@@ -21,10 +21,11 @@ _KEYED: Mapping[str, str] = {
     **dict.fromkeys(("containers", "initContainers", "env", "volumes", "imagePullSecrets"), "name"),
     "volumeMounts": "mountPath",
 }
-"""Lists of a Pod's spec with items of several managers, and the key of their items
-(``x-kubernetes-list-map-keys`` in Kubernetes' OpenAPI document). Applying keeps others' items."""
+"""Lists in a Pod's spec whose items can belong to different field managers, and the key that identifies an
+item (``x-kubernetes-list-map-keys`` in Kubernetes' OpenAPI document). A server-side apply keeps the items of
+other managers."""
 CREATOR = "pulumi-kubernetes"
-"""The field manager of a creation."""
+"""The field manager in requests that create objects."""
 AUTONAMED = "pulumi.com/autonamed"
 _AUTONAME_DIGITS = 8
 

@@ -48,9 +48,9 @@ class KubernetesProvider(Provider):
     @staticmethod
     def check_config(inputs: Properties, environment: Mapping[str, str]) -> None:  # noqa: ARG004
         if unknown := sorted(set(inputs) - _CONFIG):
-            raise UnsupportedError(f"the setting '{unknown[0]}' of the provider", "kubernetes")
+            raise UnsupportedError(f"the provider setting '{unknown[0]}'", "kubernetes")
         if inputs.get("enableServerSideApply", True) not in _ON:
-            raise UnsupportedError("enableServerSideApply=false of the provider", "kubernetes")
+            raise UnsupportedError("the provider setting enableServerSideApply=false", "kubernetes")
 
     # --- comparing
 
@@ -90,10 +90,10 @@ class KubernetesProvider(Provider):
                 raise
             if not self._is_on("upsertExistingObjects") or "name" not in body["metadata"]:
                 raise ProviderError(
-                    f"{body['kind']} '{objects.identity(body)}' already exists in the cluster and is not "
-                    "in this stack's state. If you don't need the object, delete it. If the stack may "
-                    "change it, run the command once with PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true in the "
-                    "environment"
+                    f"{body['kind']} '{objects.identity(body)}' already exists in the cluster, but isn't "
+                    "in the state of this stack. If you don't need the object, delete the object. If "
+                    "this stack may change the object, run the command once with "
+                    "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true in the environment"
                 ) from error
             found = self._apply(path, body, manager)
         shown = partial(objects.outputs, inputs=inputs, manager=manager, version=body["apiVersion"])
@@ -280,6 +280,6 @@ def _is_another(old: Known, found: Mapping[str, Any]) -> bool:
 def _still_there(live: Mapping[str, Any], limit: float) -> str:
     waiting = ", ".join(live["metadata"].get("finalizers") or ()) or "its parts"
     return (
-        f"{live['kind']} '{objects.identity(live)}' was not deleted within {limit:g} s; it waits for: "
-        f"{waiting}"
+        f"{live['kind']} '{objects.identity(live)}' was not deleted within {limit:g} s. The deletion "
+        f"waits for: {waiting}"
     )

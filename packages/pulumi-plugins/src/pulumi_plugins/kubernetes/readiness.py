@@ -27,7 +27,7 @@ def timeout_of(found: Object, custom: float | None) -> float:
         return float(text) if text.replace(".", "", 1).isdecimal() else parse_duration(text)
     except ValueError as error:
         raise ProviderError(
-            f"the annotation {TIMEOUT_SECONDS}: '{text}' is not a number of seconds"
+            f"the annotation {TIMEOUT_SECONDS}: '{text}' isn't a number of seconds or a duration such as 5m"
         ) from error
 
 
@@ -53,7 +53,7 @@ def _workload(found: Object, status: Object) -> str | None:
         return f"waiting for the {kind}'s controller"
     progress = _condition(status, "Progressing")
     if progress.get("reason") == "ProgressDeadlineExceeded":
-        raise ProviderError(f"the {kind} makes no progress: {progress.get('message', '')}")
+        raise ProviderError(f"the {kind} exceeded its progress deadline: {progress.get('message', '')}")
     if kind == "DaemonSet":
         wanted = status.get("desiredNumberScheduled", 0)
         updated, available = status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0)
