@@ -30,7 +30,7 @@ def parse_duration(text: str) -> float:
         raise ValueError(f"{text!r} isn't a duration like 300ms, 10s or 1h30m")
     seconds = sum(float(part.group(1)) * _UNITS[part.group(2)] for part in parts)
     if seconds >= _MAX_SECONDS:
-        raise ValueError(f"{text!r} is too long for a duration: at most 292 years")
+        raise ValueError(f"{text!r} is too long for a duration. The maximum is 292 years")
     return sign * seconds
 
 

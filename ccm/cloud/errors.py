@@ -35,7 +35,7 @@ class NotOurs(CloudError):
     """The object belongs to another cloud. Don't change it."""
 
     def __init__(self, what: str, *, notices: Sequence[Notice] = ()) -> None:
-        super().__init__(f"not an object of this cloud: {what}", notices=notices)
+        super().__init__(f"the object doesn't belong to this cloud: {what}", notices=notices)
         self.what = what
 
 

@@ -152,7 +152,7 @@ class NodeController:
         since = self._status_failing_since
         if since is None or loop_time() - since < 2 * self._options.status_update_frequency:
             return None
-        return f"listing the machines has failed for {loop_time() - since:.0f} s"
+        return f"the controller has failed to list the machines for {loop_time() - since:.0f} s"
 
     async def reconcile(self, name: str) -> float | None:
         """Reconcile one Node; returns the seconds to wait if the last attempt was refused, or had no effect.
@@ -199,7 +199,9 @@ class NodeController:
                 self._written[name] = version_of(changed)
             if has_taint(changed, UNINITIALIZED_TAINT):
                 self._writes.tried(node.metadata.uid, _INTRODUCTION, loop_time())
-                raise NodeNotInitialized(f"the API server accepted the change of node {name} without effect")
+                raise NodeNotInitialized(
+                    f"the API server accepted the change to node {name}, but the change had no effect"
+                )
             self._writes.forget(node.metadata.uid, _INTRODUCTION)
             self._observe_initialized(node)
             self._recorder.event(reference_to(node), "Normal", "Synced", "Node synced successfully")
@@ -255,16 +257,17 @@ class NodeController:
             reference_to(node),
             "Warning",
             "ProvidedNodeIPInvalid",
-            f"The kubelet runs with --node-ip={error.provided}, but the machine has other addresses: "
-            f"{offered}. Start the kubelet with one of these addresses, or attach the machine to the "
-            "network that the cloud provider uses.",
+            f"The kubelet runs with --node-ip={error.provided}, but the machine has only these "
+            f"addresses: {offered}. Start the kubelet with one of these addresses, or attach the machine "
+            "to the network that the cloud provider uses.",
         )
 
     def _explain_absent_machine(self, node: Node) -> None:
         text = (
-            f"The kubelet is Ready, but machine {node.spec.provider_id} does not exist. A new machine may "
-            "have the name of this Node, and another server may have its addresses. Delete the Node and "
-            "restart the kubelet. The kubelet then registers a Node for the new machine"
+            f"The kubelet is Ready, but machine {node.spec.provider_id} of this Node does not exist. The "
+            "machine was probably replaced by a machine with the same name. Another server may now have "
+            "the addresses of this Node. Delete the Node and restart the kubelet. The kubelet then "
+            "registers a Node for the new machine"
         )
         self._recorder.event(reference_to(node), "Warning", "MachineNotFound", text)
 

@@ -150,7 +150,9 @@ class NodeLifecycleController:
         silence = 0.0 if self._failing_since is None else loop_time() - self._failing_since
         if silence < _PATIENCE:
             return None
-        return f"checking the machines of nodes that are not ready has failed for {silence:.0f} s"
+        return (
+            f"the controller has failed to check the machines of nodes that are not ready for {silence:.0f} s"
+        )
 
     async def monitor(self) -> None:
         """Look once at every Node."""
@@ -357,10 +359,10 @@ class NodeLifecycleController:
 
 
 _PAUSED = {
-    Verdict.WAIT: "The machine of this Node does not exist. The Node is not deleted yet, because most other "
-    "machines do not exist either, or could not be checked",
-    Verdict.STOP: "This project has no machine of any Node. The token may belong to another project, so no "
-    "Node is deleted. If the machines are gone, delete the Node by hand, or run with "
+    Verdict.WAIT: "The machine of this Node does not exist. The Node is not deleted yet, because most machines of "
+    "other Nodes do not exist either, or could not be checked",
+    Verdict.STOP: "This project has no machine of any Node. The token may belong to another project, so no Node is "
+    "deleted. If you deleted the machines, delete the Node yourself, or run the CCM with "
     f"{MASS_DELETION_BREAKER_OFF}",
 }
 

@@ -59,7 +59,7 @@ KEY = "routes"
 NEARLY_FULL = 0.9
 DISPUTE = 3600.0  # seconds for which a route that was created again isn't replaced again
 TOGETHER = 0.5  # seconds in which changes of Nodes become one run
-_NOT_SEEN = "the machines of most nodes, or some machines of the network, can't be read"
+_NOT_SEEN = "the CCM can't read the machines of most nodes, or some machines in the network"
 # Default object for Events about the network as a whole.
 _KUBE_SYSTEM = ObjectReference(api_version="v1", kind="Namespace", name="kube-system")
 
@@ -90,7 +90,9 @@ class _Outcome:
     def check(self) -> None:
         """Raise CloudUnavailable if a further change would fail too, after a wait: all change one network."""
         if len(self.obstacles) > 1:
-            raise CloudUnavailable(f"not tried, because other routes failed: {self.obstacles[-1]}")
+            raise CloudUnavailable(
+                f"the CCM did not try to create this route, because other routes failed: {self.obstacles[-1]}"
+            )
 
 
 class RouteController:
@@ -152,7 +154,7 @@ class RouteController:
     def healthy(self) -> str | None:
         """What is wrong, or None."""
         if self._held_back:
-            return f"{self._held_back} routes are not deleted: {_NOT_SEEN}"
+            return f"{self._held_back} routes are not deleted, because {_NOT_SEEN}"
         if self._failing_since is None or loop_time() - self._failing_since < 600:
             return None
         return f"reconciling the routes has failed for {loop_time() - self._failing_since:.0f} s"
@@ -308,7 +310,7 @@ class RouteController:
             message = (
                 f"The pod CIDR {', '.join(cidrs)} is outside --cluster-cidr={cluster}, so this Node gets no "
             )
-            message += "route. If Pods may use that range, add it to --additional-route-cidrs"
+            message += "route. If Pods may use this pod CIDR, add the pod CIDR to --additional-route-cidrs"
             self._warn(name, "ClusterCIDRMisconfigured", message)
         for name, cidrs in plan.unroutable.items():
             self._explain_family(name, cidrs)
@@ -319,12 +321,14 @@ class RouteController:
             message = (
                 f"{len(plan.held_back)} routes are not deleted, because {_NOT_SEEN}. The token may belong to "
             )
-            message += f"another project. If the machines are gone, run with {MASS_DELETION_BREAKER_OFF}"
+            message += (
+                f"another project. If you deleted the machines, run the CCM with {MASS_DELETION_BREAKER_OFF}"
+            )
             self._recorder.event(self._about, "Warning", "RouteDeletionPaused", message)
         after = len(table.routes) - len(plan.deletions) + len(plan.creations)
         if table.limit is not None and plan.creations and after > NEARLY_FULL * table.limit:
             for route_spec in plan.creations:
-                message = f"The network will have {after} routes. Its limit is {table.limit} routes"
+                message = f"The network will have {after} routes, and the limit is {table.limit} routes"
                 self._warn(route_spec.node, "RouteLimitNear", message)
 
     def _explain_replaced(self, plan: RoutePlan, table: RouteTable) -> None:
@@ -337,9 +341,13 @@ class RouteController:
             machine = machines.get(route_spec.destination)
             if machine is None:
                 continue
-            message = f"The network's route to pod CIDR {route_spec.destination} led to {machine.address}, "
+            message = (
+                f"The network had a route for pod CIDR {route_spec.destination} to {machine.address}, the "
+                "address of "
+            )
             message += (
-                f"machine {machine.name}, which isn't a node of this cluster. The route is replaced. If that "
+                f"machine {machine.name}, which isn't a node of this cluster. The CCM replaces the "
+                "route. If this "
             )
             message += (
                 "machine belongs to another cluster, give the two clusters different pod CIDRs or networks"
@@ -359,9 +367,9 @@ class RouteController:
             return
         self._explained.add(node.metadata.uid)
         message = (
-            f"The cloud's network can't route {', '.join(cidrs)}, because the network doesn't support "
-            "IPv6 or the range isn't a valid CIDR. The CNI plugin must carry packets to this range, for "
-            "example in a tunnel"
+            f"The network in the cloud can't route the pod CIDRs {', '.join(cidrs)}, because the network "
+            "doesn't support IPv6 or a CIDR isn't valid. The CNI plugin must deliver the packets for "
+            "these pod CIDRs, for example through a tunnel"
         )
         log.info("pod_cidr_not_routed", node=name, cidrs=list(cidrs))
         self._recorder.event(reference_to(node), "Normal", "PodCIDRNotRouted", message)
@@ -384,7 +392,9 @@ class RouteController:
             except NotFound:
                 log.info("node_vanished", node=name)
             except KubernetesError as error:
-                outcome.others.append(f"could not write the condition of node {name}: {error}")
+                outcome.others.append(
+                    f"could not write the condition NetworkUnavailable of node {name}: {error}"
+                )
 
     async def _write_condition(self, node: Node, *, available: bool) -> None:
         now = timestamp(datetime.now(UTC))
@@ -473,7 +483,7 @@ def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
             "--cluster-cidr: required for routes. Set --cluster-cidr or --configure-cloud-routes=false"
         )
     if len(parts) > 2 or (len({cidr.version for cidr in cidrs}) < len(parts) and not problems):
-        problems.append("--cluster-cidr: takes at most one IPv4 range and one IPv6 range")
+        problems.append("--cluster-cidr: at most one IPv4 range and one IPv6 range are allowed")
     if problems:
         raise ConfigurationError(problems)
     return cidrs

@@ -248,13 +248,13 @@ def _resolve_claims(claims: Sequence[_Claim]) -> None:
 def _own_problem(claim: _Claim) -> str:
     """Why a claim is not granted, whatever others claim."""
     if claim.destination in _DEFAULT_ROUTES:
-        return "this CIDR is the default route of the network, not a range of Pods"
+        return "this CIDR is the default route of the network, and not a pod CIDR"
     if claim.machine is None:
         return "the machine of the node is not in the network"
     if claim.present:
         return ""
     if claim.outside:
-        return "this CIDR is outside the ranges for Pods"
+        return "this pod CIDR is outside --cluster-cidr and --additional-route-cidrs"
     if not claim.is_confirmed:
         machine = claim.machine
         return (
@@ -305,8 +305,8 @@ def _spec_of(claim: _Claim, existing: Route | None, table: RouteTable) -> RouteS
     other = table.machines.get(existing.gateway)
     owner = f"machine {other.name}, which doesn't belong to this node" if other else "no machine"
     problem = (
-        f"the network already routes this CIDR to {existing.gateway}, {owner}. If that route is wrong, "
-        "delete it"
+        f"the network already routes this pod CIDR to {existing.gateway}, {owner}. If the existing route "
+        "is wrong, delete the route"
     )
     return RouteSpec(name, destination, problem=problem)
 

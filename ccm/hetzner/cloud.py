@@ -87,7 +87,7 @@ class HetznerCloud:
             await self.locations.read(0.0, Priority.NODES)
             await self._find_network()
         except Unauthorized as error:
-            raise ConfigurationError([f"HCLOUD_TOKEN: the API refuses it: {error.message}"]) from error
+            raise ConfigurationError([f"HCLOUD_TOKEN: the API rejects the token: {error.message}"]) from error
 
     async def close(self) -> None:
         """See :meth:`ccm.cloud.Cloud.close`."""
@@ -104,7 +104,7 @@ class HetznerCloud:
         """See :meth:`ccm.cloud.Cloud.healthy`."""
         error = self.api.last_error
         if isinstance(error, Unauthorized):
-            return f"the API refuses the token: {error.message}"
+            return f"the API rejects the token: {error.message}"
         return self.project.healthy() or (self.load_balancers.healthy() if self.load_balancers else None)
 
     def shown_environment(self) -> Mapping[str, str]:

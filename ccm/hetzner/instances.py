@@ -81,8 +81,8 @@ class HetznerInstances:
             if self._robot is None:
                 # Nothing may be concluded from that: the Node may exist.
                 raise CloudError(
-                    f"Robot server {machine.number} can't be looked up: Robot is not enabled, or lacks "
-                    "credentials"
+                    f"Robot server {machine.number} can't be read: set ROBOT_ENABLED, ROBOT_USER and "
+                    "ROBOT_PASSWORD"
                 )
             options = self._options()
             return await self._robot.get(node, machine.number, options, accepted_age=accepted_age)

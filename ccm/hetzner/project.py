@@ -112,8 +112,8 @@ class Project:
             else ("this project has none of the cluster's servers")
         )
         return (
-            f"{missing}. The token probably belongs to another project, so nothing is deleted. "
-            f"If the servers are gone, run with {MASS_DELETION_BREAKER_OFF}"
+            f"{missing}. The token probably belongs to another project, so nothing is deleted. If you "
+            f"deleted the servers, run the CCM with {MASS_DELETION_BREAKER_OFF}"
         )
 
 
@@ -151,7 +151,7 @@ async def read_attached_networks() -> str:
             answer.raise_for_status()
             return await answer.text()
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise CloudUnavailable(f"the metadata service does not answer: {type(error).__name__}") from error
+        raise CloudUnavailable(f"the metadata service does not respond: {type(error).__name__}") from error
 
 
 async def check_attached(network: Network, read: Callable[[], Awaitable[str]]) -> None:

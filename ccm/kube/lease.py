@@ -101,7 +101,11 @@ class LeaderElector:
         The token of a service account that was deleted stays refused, also when there is another one of its
         name: only another Pod gets a token of that.
         """
-        return "the API server refuses our credentials" if self._refused else None
+        return (
+            "the API server rejects the credentials of the cloud-controller-manager"
+            if self._refused
+            else None
+        )
 
     def healthy(self) -> str | None:
         """What is wrong: we lead and have not renewed for much too long. None if nothing is."""

@@ -174,7 +174,9 @@ class Manager:
     def _queues_move(self) -> str | None:
         stuck = {name: age for name, age in self._metrics.longest_work().items() if age > _STUCK}
         queues = ", ".join(f"{name} for {age:.0f} s" for name, age in stuck.items())
-        return f"the controller doesn't finish a key in queue {queues}" if stuck else None
+        return (
+            f"the controller has not finished processing a key of queue {queues} in time" if stuck else None
+        )
 
     async def _start(self, entry: Entry, controller: Controller, group: asyncio.TaskGroup) -> None:
         log.info("controller_started", controller=entry.name)

@@ -123,7 +123,7 @@ def _problems(flags: ParsedFlags) -> Iterator[str]:
     yield from _serving(flags)
     for name in _NOT_OFFERED:
         if flags[name]:
-            yield f"--{name}: isn't offered by this cloud-controller-manager; remove it"
+            yield f"--{name}: this cloud-controller-manager doesn't support this flag. Remove the flag"
     if flags["logging-format"] not in ("text", "json"):
         yield f"--logging-format: {flags['logging-format']!r} is neither text nor json"
     for name in ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "client-ca-file"):
@@ -163,7 +163,7 @@ def _leader_election(flags: ParsedFlags) -> Iterator[str]:
     if deadline <= flags["leader-elect-retry-period"] * _JITTER:
         yield f"--leader-elect-renew-deadline: must exceed {_JITTER} times --leader-elect-retry-period"
     if 0 < duration < 1:
-        yield "--leader-elect-lease-duration: must be at least 1s, because leases count whole seconds"
+        yield "--leader-elect-lease-duration: must be at least 1s, because a Lease stores whole seconds"
     if flags["leader-elect-resource-lock"] != "leases":
         yield "--leader-elect-resource-lock: only leases is possible"
     for name in ("leader-elect-resource-name", "leader-elect-resource-namespace"):

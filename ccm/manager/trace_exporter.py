@@ -45,5 +45,7 @@ def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Export
             f"{error.name!r} is missing; install ccm-from-scratch[tracing], which isn't in the image"
         )
     except ValueError as error:  # the SDK reads some of its variables when it is imported
-        problems.append(f"{endpoint}: requests traces, but OpenTelemetry rejects a variable: {error}")
+        problems.append(
+            f"{endpoint}: the variable enables tracing, but OpenTelemetry rejects a variable: {error}"
+        )
     return None

@@ -118,7 +118,11 @@ class ServiceController:
         if not (self._services.synced.is_set() and self._nodes.synced.is_set()):
             return "the lists of Services and Nodes are not complete yet"
         longest = max(self.queue.ages(), default=0.0)
-        return f"the controller has worked on one Service for {longest:.0f} s" if longest > STUCK else None
+        return (
+            f"the controller has been processing the same Service for {longest:.0f} s"
+            if longest > STUCK
+            else None
+        )
 
     async def reconcile(self, key: str) -> None:
         """Make the load balancer of one Service right. Raises ServiceNotSynced."""

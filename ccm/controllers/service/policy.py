@@ -84,7 +84,10 @@ class CachedService:
         theirs = new.status.load_balancer.ingress
         if self.ingress is None or old.status.load_balancer.ingress != self.ingress or theirs == self.ingress:
             return ""
-        return f"the status has {_shown(theirs)}, but the load balancer has {_shown(self.ingress)}"
+        return (
+            f"the status contains {_shown(theirs)}, but the load balancer has the addresses "
+            f"{_shown(self.ingress)}"
+        )
 
 
 def _shown(ingress: tuple[LoadBalancerIngress, ...]) -> str:

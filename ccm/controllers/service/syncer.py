@@ -185,7 +185,9 @@ class ServiceSyncer:
     def report_postponed(self, service: Service, seconds: float) -> None:
         """Report that the rate limiter delays an update."""
         log.warning("service_changes_too_often", service=service.metadata.key, next_change_in=round(seconds))
-        text = "Too many changes to this Service or to others of its namespace: the next update runs in "
+        text = (
+            "Too many changes to this Service or to other Services in its namespace: the next update runs in "
+        )
         self.report_normal(service, "LoadBalancerChangePostponed", f"{text}{seconds:.0f} s")
 
     def report_orphans(self, found: Iterable[Orphan]) -> None:
@@ -197,8 +199,8 @@ class ServiceSyncer:
             if not orphan.name:
                 continue  # its Service is unknown
             text = (
-                f"{orphan.what} was created for this Service, but the Service doesn't use it any more. "
-                "Delete it if you don't need it"
+                f"{orphan.what} was created for this Service, but this Service no longer uses the "
+                "object. If no one needs the object, delete the object"
             )
             reference = ObjectReference(
                 api_version="v1", kind="Service", namespace=orphan.namespace, name=orphan.name, uid=orphan.uid

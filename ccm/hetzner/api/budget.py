@@ -24,8 +24,8 @@ class QuotaUsedUp(QuotaExhausted):
 
     def __init__(self, limit: int, retry_after: float) -> None:
         message = (
-            f"the project has no API requests left: its limit of {limit} an hour applies to all tokens "
-            f"of the project together. Retrying in {retry_after:.0f} s"
+            f"the project has no API requests left. The limit of {limit} requests per hour applies to "
+            f"all tokens of the project together. Retrying in {retry_after:.0f} s"
         )
         super().__init__(message, notices=[Notice("RateLimited", message)])
         self.retry_after = retry_after  # seconds after which requests should be available again

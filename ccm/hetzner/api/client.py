@@ -116,7 +116,7 @@ class HetznerApi:
             if pages.complete:
                 return pages.listing()
             came = f"{pages.count} of {pages.total}"
-        raise unavailable(operation, f"the list is incomplete: received {came} items")
+        raise unavailable(operation, f"the list is incomplete, because the API returned only {came} items")
 
     async def act(self, path: str, body: Mapping[str, object] | None = None, *, priority: Priority) -> Action:
         """Start an action; wait for it with :meth:`wait`."""
@@ -239,7 +239,10 @@ class HetznerApi:
         status = seen[-1].status_code if seen else 0
         if 300 <= status < 400:
             # Not followed: a DELETE would become a GET, and its success would mean something else.
-            why = f"the address redirects (HTTP status {status}); HCLOUD_ENDPOINT must be the API's address"
+            why = (
+                f"the server redirects to another address (HTTP status {status}). Set HCLOUD_ENDPOINT to the "
+                "address of the API"
+            )
             error = unavailable(f"{method} {path}", why)
         headers: Mapping[str, str] = seen[-1].headers if seen else {}
         return _Outcome(status, headers, answer, error, time.monotonic() - started)
@@ -261,7 +264,9 @@ class HetznerApi:
             pagination = convert(answer.get("meta", {}), Meta, f"GET {path}").pagination
             if pagination.next_page is not None and not page < pagination.next_page <= MAX_PAGES:
                 raise unavailable(
-                    f"GET {path}", f"the response says that page {pagination.next_page} follows page {page}"
+                    f"GET {path}",
+                    f"the response is invalid: page {pagination.next_page} can't be the next page after "
+                    f"page {page}",
                 )
             pages.total, page = pagination.total_entries, pagination.next_page
         return pages

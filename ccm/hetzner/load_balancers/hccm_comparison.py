@@ -48,8 +48,8 @@ OURS: Mapping[str, str] = {
         "other Services get their own load balancers with new addresses. Remove the key from one Service at "
         "a time while our CCM still runs, and move clients to the new addresses"
     ),
-    "preserve-foreign": "the official CCM doesn't support the key, and removes ports and targets that "
-    "others added. Move those ports and targets to another load balancer first",
+    "preserve-foreign": "the official CCM doesn't support the key, and removes ports and targets that other clients added. "
+    "Move those ports and targets to another load balancer first",
     "labels": (
         "the official CCM doesn't support the key. Existing labels stay, and changes to the annotation have "
         "no effect"
@@ -60,7 +60,8 @@ OURS: Mapping[str, str] = {
         "Service"
     ),
 }
-"""For each key that the official CCM doesn't support: what it would do, and what to do first."""
+"""For each key that the official CCM doesn't support: the behavior of the official CCM, and the steps before
+you switch to the official CCM."""
 
 
 def compare_with_hccm(
@@ -152,13 +153,15 @@ def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancer
             if key == name or key not in PORT_KEYS or not value.strip() or name in spec.problems:
                 continue
             general = service.annotations.get(PREFIX + key, "").strip()
-            says = f"{key} says {shown(general)}" if general else f"{key} is not set"
-            text = f"{name}: the official CCM doesn't support keys for single ports, and {says}"
+            says = f"{key} is {shown(general)}" if general else f"{key} is not set"
+            text = (
+                f"{name}: the official CCM doesn't support keys for single ports, and for all ports, {says}"
+            )
             if key == "protocol":
                 became = theirs.ports[number].protocol
                 lost = " without certificates" if asked.protocol == "https" != became else ""
                 text += f", so port {number} becomes {became}{lost}, without an Event"
-            yield f"{text}. Annotate {key} for all ports, or give the port its own Service"
+            yield f"{text}. Set {key} for all ports, or move the port to its own Service"
 
 
 def _unreadable(service: ServiceView, spec: LoadBalancerSpec) -> Iterator[str]:
@@ -206,14 +209,16 @@ def _consequence(name: str, reading: OfficialFormat) -> str:
             "the official CCM rejects this value and keeps retrying. It also can't delete the load balancer"
         )
     if name == "certificate-type":
-        return "the official CCM accepts only the exact word, and treats the certificate as uploaded"
+        return (
+            "the official CCM accepts only the exact value 'managed', and treats this certificate as uploaded"
+        )
     if reading is OfficialFormat.LIST:
         return (
-            "the official CCM doesn't ignore blanks and empty items in a list, and finds no certificate "
-            "for them"
+            "the official CCM doesn't ignore blanks and empty items in a list, and finds no "
+            "certificates with these names"
         )
     if reading is OfficialFormat.STAGING:
-        return "the official CCM rejects this value and uses false"
+        return "the official CCM rejects this value, and uses the value false"
     if reading in _LITERAL:
         return "the official CCM uses this value unchanged"
     return "the official CCM rejects this value and keeps retrying"
@@ -225,7 +230,10 @@ def _check_by_https(
     """It asks the API for a health check by https, which the API does not have."""
     annotations = {name: value.strip() for name, value in service.annotations.items() if value.strip()}
     chosen = annotations.get(PREFIX + "health-check-protocol", "").lower()
-    error = "the official CCM requests a health check by https, which the API rejects, and keeps retrying"
+    error = (
+        "the official CCM requests a health check with protocol https. The API rejects this request, and "
+        "the official CCM keeps retrying"
+    )
     if chosen == "https":
         yield (
             f"{PREFIX}health-check-protocol: 'https': {error}; write 'http', and "

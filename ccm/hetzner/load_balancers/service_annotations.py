@@ -37,8 +37,8 @@ def sort(annotations: Mapping[str, str]) -> Annotations:
     length = whole(ours.get(TOO_LONG, "")) or _length_of(ours)
     if length > MAX_ANNOTATIONS_LENGTH:
         text = (
-            f"{PREFIX}…: these annotations have {length} characters. The limit is "
-            f"{MAX_ANNOTATIONS_LENGTH}, so all of them are ignored"
+            f"{PREFIX}…: the annotations with this prefix have {length} characters in total. The limit "
+            f"is {MAX_ANNOTATIONS_LENGTH} characters, so the CCM ignores all these annotations"
         )
         return Annotations({}, {}, frozenset(), {PREFIX: text})
     of_service: dict[str, str] = {}

@@ -134,7 +134,7 @@ class RobotClient:
             async with self._session.get(url, headers=headers, proxy=proxy, ssl=context) as answer:
                 status, body = answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise CloudUnavailable(f"Robot GET {path}: no answer ({type(error).__name__})") from error
+            raise CloudUnavailable(f"Robot GET {path}: no response ({type(error).__name__})") from error
         except OSError as error:  # aiohttp's own are handled above
             raise CloudUnavailable(
                 f"Robot GET {path}: the certificate authorities can't be read: {error}"

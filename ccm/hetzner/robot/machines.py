@@ -154,8 +154,8 @@ class RobotMachines:
 
 def _wrong_account() -> AccessDenied:
     message = (
-        "Robot shows this user none of the cluster's servers. The credentials probably belong to another "
-        "account, so no node is deleted. If the servers are gone, run with "
+        "Robot shows this user none of the cluster's servers. The credentials probably belong to "
+        "another account, so no node is deleted. If you deleted the servers, run the CCM with "
         f"{MASS_DELETION_BREAKER_OFF}"
     )
     return AccessDenied(message, notices=[Notice("WrongProject", message)])

@@ -198,14 +198,17 @@ def _token_problems(token: Secret | None, others: list[str]) -> list[str]:
     if token is not None and (token.value or any(text.startswith("HCLOUD_TOKEN_FILE:") for text in others)):
         return []
     if token is not None:
-        return ["HCLOUD_TOKEN_FILE: the file is empty; it must contain the project's API token"]
-    return ["HCLOUD_TOKEN: not set; set it, or HCLOUD_TOKEN_FILE, to the project's API token"]
+        return ["HCLOUD_TOKEN_FILE: the file is empty, but must contain the project's API token"]
+    return [
+        "HCLOUD_TOKEN: not set. Set HCLOUD_TOKEN to the project's API token, or set HCLOUD_TOKEN_FILE to a "
+        "file with the token"
+    ]
 
 
 def _token_warnings(token: Secret | None) -> tuple[str, ...]:
     if token is None or len(token.value) in {0, TOKEN_LENGTH}:
         return ()
-    return (f"HCLOUD_TOKEN has {len(token.value)} characters, tokens have {TOKEN_LENGTH}",)
+    return (f"HCLOUD_TOKEN has {len(token.value)} characters, but a token has {TOKEN_LENGTH} characters",)
 
 
 def _oddities(settings: Settings) -> Iterator[str]:

@@ -70,7 +70,9 @@ def number_within(lowest: int, highest: int) -> Kind:
 def _within(value: float, lowest: int, highest: int, unit: str = "") -> float | None:
     if value and not lowest <= value <= highest:
         allowed = f"{lowest} to {highest}{unit}"
-        raise LeftOut(f"{value:g} is not {allowed}; it is ignored, because the API would refuse it")
+        raise LeftOut(
+            f"{value:g} is not {allowed}. The value is ignored, because the API would reject the value"
+        )
     return value or None
 
 
@@ -111,7 +113,9 @@ def _address(text: str) -> str:
     port = text.rpartition(":")[2] if ":" in text else ""
     if port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 65536:
         return text
-    raise LeftOut(f"{text!r} is not an address like :8233 or 127.0.0.1:8233; nothing can listen there")
+    raise LeftOut(
+        f"{text!r} isn't an address like :8233 or 127.0.0.1:8233, so the CCM can't listen on this address"
+    )
 
 
 TEXT = Kind("text", str, "")

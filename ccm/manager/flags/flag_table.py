@@ -38,12 +38,13 @@ _GENERIC = _group(
     (
         "cluster-cidr",
         STRING,
-        "The Pod CIDR of the cluster. The CCM only creates, replaces and deletes routes within it.",
+        "The Pod CIDR of the cluster. The CCM creates, replaces and deletes only routes within this CIDR.",
     ),
     (
         "cluster-name",
         STRING,
-        "The name that /configz shows. Objects in the cloud are labeled with CCM_CLUSTER_ID instead.",
+        "The cluster name that /configz shows. The labels of objects in the cloud contain "
+        "CCM_CLUSTER_ID and not this name.",
         "kubernetes",
     ),
     (
@@ -73,8 +74,8 @@ _GENERIC = _group(
         "kube-api-qps",
         FLOAT,
         (
-            "The maximum requests per second of the controllers. If neither this flag nor --kube-api-burst "
-            "is set, there is no limit in the CCM."
+            "The maximum requests per second of the controllers. If neither this flag nor "
+            "--kube-api-burst is set, the CCM doesn't limit its requests."
         ),
         20.0,
     ),
@@ -132,8 +133,8 @@ _CONTROLLERS = (
             "concurrent-node-status-updates",
             INT,
             (
-                "The maximum number of nodes that are refreshed at the same time. 0 means "
-                "--concurrent-node-syncs."
+                "The maximum number of nodes that are refreshed at the same time. With 0, the CCM uses "
+                "the value of --concurrent-node-syncs."
             ),
         ),
         (
@@ -183,8 +184,8 @@ _CONTROLLERS = (
             "node-out-of-service-taint",
             BOOL,
             (
-                "Add the out-of-service taint to Nodes of servers that are off, so that their volumes and "
-                "Pods move."
+                "Add the out-of-service taint to Nodes of servers that are off, so that their Pods and "
+                "volumes move to other Nodes."
             ),
         ),
         (
@@ -195,7 +196,7 @@ _CONTROLLERS = (
         (
             "mass-deletion-breaker",
             BOOL,
-            "While most objects seem to be missing in the cloud, don't delete anything.",
+            "Don't delete anything while most objects seem to be missing in the cloud.",
             True,
         ),
     ),

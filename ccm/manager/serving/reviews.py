@@ -159,4 +159,4 @@ async def _ask(transport: Transport, path: str, body: Mapping[str, Any], kind: t
                 pause *= _GROWTH
             return await transport.create(path, body, kind)
     except TimeoutError as error:
-        raise KubernetesError(message=f"no answer from {path} within {_TIMEOUT:.0f} s") from error
+        raise KubernetesError(message=f"no response from {path} within {_TIMEOUT:.0f} s") from error

@@ -33,16 +33,16 @@ class Harness(abc.ABC):
         """Create a running machine and return its provider ID. If there are routes, it's in the network."""
 
     async def remove_machine(self, provider_id: str) -> None:
-        """Delete the machine."""
-        pytest.skip(f"machines can't be removed here ({provider_id})")
+        """Have it no more."""
+        pytest.skip(f"this harness can't remove machines ({provider_id})")
 
     async def power_off(self, provider_id: str) -> None:
-        """Shut down the machine."""
-        pytest.skip(f"machines can't be shut down here ({provider_id})")
+        """Shut it down."""
+        pytest.skip(f"this harness can't shut down machines ({provider_id})")
 
     async def power_on(self, provider_id: str) -> None:
-        """Start the machine again."""
-        pytest.skip(f"machines can't be started here ({provider_id})")
+        """Let it run again."""
+        pytest.skip(f"this harness can't start machines ({provider_id})")
 
     async def go_blind(self) -> None:
         """Let the cloud answer nothing, or only errors."""
@@ -62,11 +62,11 @@ class Harness(abc.ABC):
 
     async def make_foreign_things(self) -> None:
         """Create load balancers and routes that belong to others."""
-        pytest.skip("no other client creates anything here")
+        pytest.skip("this harness can't act as another client of the cloud")
 
     async def foreign_things(self) -> object:
         """All that belongs to others, to compare."""
-        pytest.skip("no other client creates anything here")
+        pytest.skip("this harness can't act as another client of the cloud")
 
     def service(self, name: str = "web", *, port: int = 80, uid: str = "") -> ServiceView:
         """A Service that the cloud's load balancers can serve."""

@@ -101,7 +101,10 @@ async def _create(step: Create, service: ServiceView, cache: SharedCache) -> Loa
             mine = one.labels.get(SERVICE_UID) == service.uid and not is_of_other_cluster(one, cache.cluster)
             if one.name == desired.name and mine:
                 return one
-        why = f"the name {desired.name!r} is taken by an object that isn't a load balancer of this Service"
+        why = (
+            f"the name {desired.name!r} is already used by a load balancer that doesn't belong to this "
+            "Service"
+        )
         raise unavailable(f"POST {PATH}", why) from error
     balancer = created.load_balancer
     inventory.balancers.put(balancer)  # at once: whatever happens now, it is found again

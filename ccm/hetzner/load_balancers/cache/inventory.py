@@ -103,11 +103,14 @@ class Inventory:
         if there is None:
             await self._believe_absence(service)
         elif used_by(service, (there,)):
-            raise unavailable(f"GET {PATH}", f"load balancer {number} exists, but is missing in the list")
+            raise unavailable(
+                f"GET {PATH}",
+                f"load balancer {number} exists, but is missing in the API's list of load balancers",
+            )
         else:
             text = (
-                f"load balancer {number} lost the labels of this Service. Adopt the load balancer, or "
-                "delete it"
+                f"the labels of this Service were removed from load balancer {number}. Adopt the load "
+                "balancer, or delete it"
             )
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
 
@@ -124,8 +127,9 @@ class Inventory:
         other = None if found else await self._former(service)
         if other is not None and not (found := used_by(service, (other,))):
             text = (
-                f"load balancer {other.name} ({other.id}) is not deleted, because it lost the labels of this "
-                "Service. Delete it if you don't need it"
+                f"load balancer {other.name} ({other.id}) is not deleted, because the labels of this "
+                "Service were removed from the load balancer. If you don't need the load balancer, "
+                "delete it"
             )
             return [], [Notice("LoadBalancerReleased", text)]
         had_one = service.uid in self._seen or (service.addresses and service.uid not in self._released)
@@ -168,9 +172,10 @@ class Inventory:
         )
         if all_gone and not known:
             text = (
-                f"all {len(seen)} load balancers disappeared at the same time. The token probably belongs "
-                "to another project, so the cloud-controller-manager creates and deletes nothing. If you "
-                f"deleted the load balancers, restart it, or run it with {MASS_DELETION_BREAKER_OFF}"
+                f"all {len(seen)} load balancers disappeared at the same time. The token probably "
+                "belongs to another project, so the cloud-controller-manager creates and deletes "
+                "nothing. If you deleted the load balancers, restart the cloud-controller-manager, or "
+                f"run the cloud-controller-manager with {MASS_DELETION_BREAKER_OFF}"
             )
             self._note(text)
             raise AccessDenied(text, notices=(Notice("LoadBalancersVanished", text),))

@@ -79,7 +79,7 @@ def _failed(certificate: Certificate) -> Notice:
     status = certificate.status
     why = status.error.message if status and status.error else "no reason given"
     names = enumerated(certificate.domain_names)
-    text = f"the managed certificate {certificate.name} ({names}) failed: {why}"
+    text = f"Hetzner could not issue the managed certificate {certificate.name} ({names}): {why}"
     return Notice("ManagedCertificateFailed", text)
 
 
@@ -116,10 +116,10 @@ def _uploaded(
     errors: list[CloudError] = []
     if foreign:
         text = (
-            f"http-certificates: this namespace may not use {quoted(foreign)}. To allow this, add the "
-            f"label {NAMESPACE}={observed.service.namespace} to the certificate at Hetzner, or add the "
-            "namespace to CCM_CERTIFICATE_NAMESPACES (for certificates without that label: "
-            "CCM_UNLABELLED_CERTIFICATE_NAMESPACES)"
+            f"http-certificates: this namespace may not use the certificates {quoted(foreign)}. To allow "
+            f"this, add the label {NAMESPACE}={observed.service.namespace} to the certificate at "
+            "Hetzner, or add the namespace to CCM_CERTIFICATE_NAMESPACES. If the certificates don't "
+            "have this label, add the namespace to CCM_UNLABELLED_CERTIFICATE_NAMESPACES"
         )
         errors.append(_missing(port, text))
     if lost:

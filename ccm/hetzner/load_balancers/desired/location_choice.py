@@ -45,9 +45,11 @@ def _unusable_ip(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, obse
             "CCM_UNLABELLED_PRIMARY_IP_NAMESPACES"
         )
     if ip.type != family:
-        return f"is an {ip.type} address: use the annotation {PRIMARY_IP_KEY.format(ip.type)} for it"
+        return (
+            f"is an {ip.type} address. Use the annotation {PRIMARY_IP_KEY.format(ip.type)} for this address"
+        )
     if ip.assignee_id:
-        return "is already assigned: unassign it, or choose another Primary IP"
+        return "is already assigned. Unassign this Primary IP, or choose another Primary IP"
     return "is blocked by Hetzner" if ip.blocked else ""
 
 

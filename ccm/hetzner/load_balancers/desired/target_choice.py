@@ -18,11 +18,11 @@ _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/1
 _WHY = {
     "UnknownProviderIDPrefix": "their provider IDs aren't Hetzner's",
     "ServerNotFound": "their servers don't exist in this project",
-    "PublicIPv4Missing": "they have no public IPv4 address; use private addresses "
-    "(load-balancer.hetzner.cloud/use-private-ip) or give them one",
-    "PublicInterfaceDisabled": "the load balancer has no public interface, but these nodes are "
-    "reached by their public addresses. Use private addresses: load-balancer.hetzner.cloud/use-private-ip, "
-    "and for dedicated servers the kubelet's --node-ip",
+    "PublicIPv4Missing": "their servers have no public IPv4 address. Add public IPv4 addresses to the servers, or use "
+    "private addresses (load-balancer.hetzner.cloud/use-private-ip)",
+    "PublicInterfaceDisabled": "the load balancer has no public interface, but would send traffic to the public addresses of these "
+    "nodes. Use private addresses: load-balancer.hetzner.cloud/use-private-ip, and for dedicated "
+    "servers the kubelet's --node-ip",
     "ServerNotInNetwork": "the servers of the nodes are not in the private network",
     "ServerOfAnotherNode": "the servers have other names than the nodes, or other servers have the "
     "nodes' addresses. The CCM doesn't trust a node's provider ID alone. Name the node in the server's label "
@@ -133,8 +133,8 @@ def settle(
     idle = {name for names in left_out.values() for name in names}
     if public_ones := [name for name in wanted.public if name not in idle]:
         text = (
-            "These nodes get traffic through their public addresses, not their private ones, because they "
-            f"have no internal IPv4 address: {enumerated(public_ones)}"
+            "These nodes get traffic through their public addresses, because the nodes have no internal "
+            f"IPv4 address: {enumerated(public_ones)}"
         )
         notices.append(Notice("InternalIPNotConfigured", text))
     return tuple(sorted(chosen.values())), notices

@@ -97,9 +97,9 @@ def _place(
     if same_name is not None:
         raise NotOurLoadBalancer(
             f"a load balancer named {spec.name!r} exists and does not belong to this Service. To create "
-            f"another load balancer, choose its name with {PREFIX}name. To take over the existing one, "
-            f"label it {NAMESPACE}={service.namespace} at Hetzner and annotate the Service with "
-            f"{PREFIX}adopt"
+            f"another load balancer, choose its name with {PREFIX}name. To take over the existing load "
+            f"balancer, add the label {NAMESPACE}={service.namespace} to the load balancer at Hetzner, "
+            f"and annotate the Service with {PREFIX}adopt"
         )
     return None, True, False
 
@@ -188,7 +188,7 @@ def split_by_cluster(
         Notice(
             "LoadBalancerReleased",
             f"load balancer {one.name} ({one.id}) is not deleted, because it has the label of another "
-            "cluster. Delete it if you don't need it",
+            "cluster. If you don't need the load balancer, delete it",
         )
         for one in theirs
     ]

@@ -152,10 +152,17 @@ def release(
         steps.append(update_labels("labels", "set labels", labels, keys_of(steps)))
     name = f"load balancer {balancer.name} ({balancer.id})"
     if stays:
-        why = "others use it" if foreign else "it was not created for this Service"
-        notice = Notice("LoadBalancerReleased", f"{name} stays, because {why}", warning=False)
+        why = (
+            "other Services use the load balancer"
+            if foreign
+            else "the load balancer was not created for this Service"
+        )
+        notice = Notice("LoadBalancerReleased", f"{name} is not deleted, because {why}", warning=False)
         return Released(deletes=False, changes=tuple(steps), notices=() if others else (notice,))
-    text = f"{name} stays, without ports and targets, because it is protected against deletion. Delete it if "
+    text = (
+        f"{name} remains without ports and targets, because the load balancer is protected against deletion. "
+        "Delete the load balancer if "
+    )
     text += "you don't need its addresses"
     notice = Notice("LoadBalancerProtected", text)
     return Released(not balancer.protection.delete, tuple(steps), (notice,))

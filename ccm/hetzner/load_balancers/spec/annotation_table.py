@@ -172,7 +172,12 @@ _WHOLE = (
         "load balancer in the location of this Primary IP. If the Primary IP isn't available, the CCM "
         "creates no load balancer. If you change the annotation later, the CCM sends an Event.",
     ),
-    Key("public-net-ipv6", PRIMARY_IP, "Like `public-net-ipv4`, for the IPv6 address."),
+    Key(
+        "public-net-ipv6",
+        PRIMARY_IP,
+        "An unassigned Primary IP that a new load balancer uses as its IPv6 address. The rules are the same "
+        "as for `public-net-ipv4`.",
+    ),
     Key(
         "use-private-ip",
         BOOLEAN,
@@ -215,13 +220,15 @@ _WHOLE = (
     Key(
         "ipv4-rdns",
         DOMAIN,
-        "The reverse DNS name of the IPv4 address. If you remove the annotation, Hetzner's default returns.",
+        "The reverse DNS name of the IPv4 address. If you remove the annotation, the CCM restores "
+        "Hetzner's default name.",
         setting=Setting("ipv4", "public_net.ipv4.dns_ptr"),
     ),
     Key(
         "ipv6-rdns",
         DOMAIN,
-        "The reverse DNS name of the IPv6 address. If you remove the annotation, Hetzner's default returns.",
+        "The reverse DNS name of the IPv6 address. If you remove the annotation, the CCM restores "
+        "Hetzner's default name.",
         setting=Setting("ipv6", "public_net.ipv6.dns_ptr"),
     ),
     Key(
@@ -246,10 +253,10 @@ _WHOLE = (
         "share",
         LABEL,
         "Services in one namespace that have the same value share one load balancer. For Services in "
-        "different namespaces, `CCM_SHARE_NAMESPACES` must allow this. The annotations of the first Service "
-        "apply to everything except the ports of the other Services. If the first Service changes its value, "
-        "it keeps the load balancer, and the other Services get a new load balancer. If two Services use the "
-        "same port, the CCM sends an Event.",
+        "different namespaces, `CCM_SHARE_NAMESPACES` must allow this. The annotations of the first "
+        "Service apply to everything except the ports of the other Services. If you change the "
+        "annotation of the first Service, the first Service keeps the load balancer, and the other "
+        "Services get a new load balancer. If two Services use the same port, the CCM sends an Event.",
         ours=True,
     ),
     Key(
@@ -348,8 +355,8 @@ _PORT = (
     Key(
         "http-managed-certificate-domains",
         DOMAINS,
-        "The domains of the managed certificate, which requires this annotation. If you change the domains, "
-        "the CCM replaces the certificate.",
+        "The domains of the managed certificate. A managed certificate requires this annotation. If you "
+        "change the domains, the CCM replaces the certificate.",
     ),
     Key(
         "http-managed-certificate-acme-staging",
@@ -361,9 +368,9 @@ _PORT = (
     Key(
         "health-check-protocol",
         PROTOCOL,
-        "The protocol of the health check. If you set the port, interval, timeout or retries, the default is "
-        "the port's protocol, or `http` if the port's protocol is `https`. If you set none of them, the "
-        "default is `tcp`.",
+        "The protocol of the health check. If you set the port, interval, timeout or retries, the "
+        "default is the port's protocol, or `http` if the port's protocol is `https`. If you set none "
+        "of these annotations, the default is `tcp`.",
     ),
     Key("health-check-port", number(1, 65535), "The port of the health check. The default is the node port."),
     Key(

@@ -129,7 +129,9 @@ def _certificates(values: Values, uid: str) -> CertificateSpec:
         return CertificateSpec(uploaded=values["http-certificates"])
     domains = values["http-managed-certificate-domains"]
     if "http-managed-certificate-domains" not in values:
-        values.refuse("http-managed-certificate-domains", "is missing: a managed certificate needs domains")
+        values.refuse(
+            "http-managed-certificate-domains", "is missing, but a managed certificate requires domains"
+        )
     return CertificateSpec(
         domains=domains,
         name=values["http-managed-certificate-name"] or f"ccm-managed-certificate-{uid}",
@@ -234,7 +236,7 @@ class LoadBalancerSpec:
                 off = f"{PREFIX}disable-public-network or HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK"
                 found[key] = f"{key}: {shown(reference)} needs the public network, which {off} disables"
             elif list(self.primary_ips.values()).count(reference) > 1:
-                found[key] = f"{key}: {shown(reference)} can't be an IPv4 and an IPv6 address"
+                found[key] = f"{key}: {shown(reference)} can't be both an IPv4 address and an IPv6 address"
         return found
 
     @property
@@ -252,13 +254,15 @@ class LoadBalancerSpec:
             return ""
         keys = (f"{PREFIX}disable-public-network", "HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK")
         text = (
-            f"the Service's status would have no address, because {' or '.join(keys)} disables the public one"
+            f"the Service's status would have no address, because {' or '.join(keys)} disables the "
+            "public address"
         )
         if not network:
             return f"{text}. The load balancer has no private address, because HCLOUD_NETWORK isn't set"
         return (
-            f"{text}, and {PREFIX}disable-private-ingress or HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS "
-            f"omits the private one. Set one of these to false, or annotate {PREFIX}hostname"
+            f"{text}, and {PREFIX}disable-private-ingress or "
+            "HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS omits the private address. Set one of these "
+            f"settings to false, or annotate {PREFIX}hostname"
         )
 
 
@@ -268,7 +272,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
     ports = read_ports(service, annotations, defaults)
     values = Values(annotations, defaults)
     if values["use-private-ip"] and not network:
-        values.refuse("use-private-ip", "needs a private network: set HCLOUD_NETWORK")
+        values.refuse("use-private-ip", "requires a private network. Set HCLOUD_NETWORK")
     # A default location beats an annotated zone, unless it is emptied.
     location = "" if "location" in annotations.emptied else values["location"]
     zone = (values.annotated("network-zone") or "") if "location" in values else values["network-zone"]

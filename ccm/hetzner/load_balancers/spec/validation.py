@@ -74,7 +74,11 @@ def _not_of_a_port(key: str) -> str:
     """Why a key can't be given for a port alone; empty = it can."""
     if key in PORT_KEYS:
         return ""
-    return f"applies to the whole load balancer: write {PREFIX}{key}" if key in KEYS else _NO_SUCH
+    return (
+        f"applies to the whole load balancer, so the key can't contain a port. Use {PREFIX}{key}"
+        if key in KEYS
+        else _NO_SUCH
+    )
 
 
 def _similar(key: str) -> str:
@@ -105,12 +109,12 @@ def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSetting
     if key.startswith("public-net-") and "adopt" in annotations.whole:
         return f"has no effect together with {PREFIX}adopt, because the load balancer keeps its addresses"
     if key in {"private-ipv4", "private-subnet-ip-range"} and not network:
-        return "has no effect without a private network: set HCLOUD_NETWORK"
+        return "has no effect without a private network. Set HCLOUD_NETWORK"
     located = "location" in annotations.whole or "location" in annotations.emptied
     if key == "network-zone" and defaults.location and not located:
         return (
-            f"has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is {defaults.location}; "
-            f'annotate {PREFIX}location with "" too'
+            f"has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is {defaults.location}. To override "
+            f'the location, also set the annotation {PREFIX}location to ""'
         )
     return ""
 
@@ -129,7 +133,7 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
             if len(others) < len(service.ports)
             else "no load balancer is created for these ports"
         )
-        text = f"Hetzner load balancers support only TCP; {why}: {out}"
+        text = f"Hetzner load balancers support only TCP, so {why}: {out}"
         notices.append(Notice("UnsupportedProtocolConfigured", text))
     unreachable = [port for port in service.ports if port.protocol == "TCP" and not port.node_port]
     if unreachable:
@@ -173,7 +177,10 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
 
 def refused_ranges(service: ServiceView) -> dict[str, str]:
     """What to say about a Service that wants to be reached from some addresses alone, by field."""
-    why = "Hetzner load balancers don't filter clients, and CCM_REFUSE_SOURCE_RANGES is set"
+    why = (
+        "no load balancer is created, because Hetzner load balancers don't filter clients and "
+        "CCM_REFUSE_SOURCE_RANGES is set"
+    )
     return {name: f"{name} ({value}): {why}" for name, value in _ranges(service) if value}
 
 

@@ -158,18 +158,18 @@ def _selector(text: str) -> Selector | None:
 BOOLEAN = Kind("true or false", lambda text: parse_boolean(text.lower()), official=OfficialFormat.BOOLEAN)
 DOMAIN = Kind("a domain name", _domain, "", OfficialFormat.DOMAIN)
 HOSTNAME = Kind("a domain name, not an IP address", _hostname, "", OfficialFormat.DOMAIN)
-DOMAINS = Kind(f"at most {MAX_ITEMS} domain names with commas", _domains, (), OfficialFormat.LIST)
+DOMAINS = Kind(f"at most {MAX_ITEMS} domain names, separated by commas", _domains, (), OfficialFormat.LIST)
 IPV4 = Kind("an IPv4 address", _ipv4, "")
 PRIMARY_IP = Kind(
-    "at most 128 characters, the ID or name of a Primary IP and not its address",
+    "the ID or name of a Primary IP (at most 128 characters), and not an IP address",
     _primary_ip,
     "",
     OfficialFormat.ID,
 )
 NETWORK = Kind("an IPv4 network like 10.0.0.0/24", _network, "", OfficialFormat.NETWORK)
-LIST = Kind(f"a list of at most {MAX_ITEMS} with commas", _split, (), OfficialFormat.LIST)
+LIST = Kind(f"a list of at most {MAX_ITEMS} items, separated by commas", _split, (), OfficialFormat.LIST)
 STATUS_CODES = Kind(
-    "up to 20 status codes like 200, 2?? or 2*, with commas", _status_codes, (), OfficialFormat.LIST
+    "at most 20 status codes like 200, 2?? or 2*, separated by commas", _status_codes, (), OfficialFormat.LIST
 )
 LABEL = Kind(
     "up to 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
