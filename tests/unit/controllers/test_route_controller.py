@@ -175,7 +175,7 @@ async def test_a_failure_that_affects_all_is_met_twice(cluster: Cluster, error: 
         await add(cluster, number)
     cluster.cloud.script.fail("create-route", error)
     made = controller(cluster)
-    with pytest.raises(RoutesNotReconciled, match=f"n9: not tried, because other routes failed: {error}"):
+    with pytest.raises(RoutesNotReconciled, match=f"n9: the CCM did not try to create this route, because other routes failed: {error}"):
         await made.reconcile()
     assert cluster.cloud.script.count("create-route") == 2
     assert conditions(cluster, "n9") == [FAILED]
@@ -287,7 +287,7 @@ async def test_the_limit_is_reported_before_it_is_reached(cluster: Cluster) -> N
     network(cluster).table = replace(network(cluster).table, routes=others, machines={}, limit=10)
     await add(cluster, 1)
     await controller(cluster).reconcile()
-    text = "The network will have 10 routes. Its limit is 10 routes"
+    text = "The network will have 10 routes, and the limit is 10 routes"
     assert ("n1", "Warning", "RouteLimitNear", text) in cluster.events.all
 
 
@@ -430,7 +430,7 @@ async def test_the_condition_is_not_written_to_a_namesake(cluster: Cluster) -> N
         cluster.transport.put(NODES, node_object("n1"))
 
     cluster.cloud.script.during("create-route", during)
-    with pytest.raises(RoutesNotReconciled, match="could not write the condition of node n1"):
+    with pytest.raises(RoutesNotReconciled, match="could not write the condition NetworkUnavailable of node n1"):
         await controller(cluster).reconcile()
     assert conditions(cluster, "n1") == []
 

@@ -140,7 +140,7 @@ def test_the_default_route_is_no_pod_cidr() -> None:
     for present in ([(default, "10.0.0.7")], []):
         plan = plan_routes(nodes, table((1, 2, 7), *present), CLUSTER)
         assert (deleted(plan), created(plan)) == ([], [(B, "10.0.0.2")])
-        problem = "this CIDR is the default route of the network, not a range of Pods"
+        problem = "this CIDR is the default route of the network, and not a pod CIDR"
         assert plan.specs[0] == RouteSpec("n1", default, problem=problem)
 
 
@@ -212,7 +212,7 @@ def test_a_route_that_comes_back_is_reported_and_left() -> None:
     plan = plan_routes(TWO, world, CLUSTER, disputed=[Route(A, "10.0.0.7")])
     assert not plan.changes
     where = "10.0.0.7, machine server-7, which doesn't belong to this node"
-    problem = f"the network already routes this CIDR to {where}. If that route is wrong, delete it"
+    problem = f"the network already routes this pod CIDR to {where}. If the existing route is wrong, delete the route"
     assert plan.specs[0] == RouteSpec("n1", A, problem=problem)
 
 

@@ -47,7 +47,7 @@ async def test_a_truncated_list_is_read_again(sky: EmulatedCloud, api: HetznerAp
 async def test_a_list_that_stays_truncated_is_an_error(sky: EmulatedCloud, api: HetznerApi) -> None:
     await asyncio.gather(*(sky.add_server(f"s{number}") for number in range(6)))
     await sky.fault(path="/servers", truncated_page=True)
-    with pytest.raises(Unavailable, match="the list is incomplete: received 3 of 6 items"):
+    with pytest.raises(Unavailable, match="the API returned only 3 of 6 items"):
         await servers(api)
 
 

@@ -206,7 +206,7 @@ async def test_sweeps_leave_a_reserve_that_nodes_may_use() -> None:
 async def test_too_long_a_wait_fails_at_once() -> None:
     tokens = budget()
     tokens.observe(3600, 100)
-    with pytest.raises(QuotaUsedUp, match="its limit of 3600 an hour") as error:
+    with pytest.raises(QuotaUsedUp, match="limit of 3600 requests per hour") as error:
         await tokens.acquire(SWEEP)
     assert retry_after(error.value) == pytest.approx(261, abs=1)
     (notice,) = error.value.notices

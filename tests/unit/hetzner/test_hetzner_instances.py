@@ -325,7 +325,7 @@ async def test_a_project_that_never_had_a_server_of_ours_proves_nothing(sky: Emu
 
 async def test_a_wrong_token_at_the_start(sky: EmulatedCloud) -> None:
     async with opened(sky.environment | {"HCLOUD_TOKEN": "w" * 64}) as cloud:
-        with pytest.raises(ConfigurationError, match="HCLOUD_TOKEN: the API refuses it"):
+        with pytest.raises(ConfigurationError, match="HCLOUD_TOKEN: the API rejects the token"):
             await cloud.start()
 
 

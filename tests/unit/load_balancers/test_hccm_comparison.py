@@ -77,7 +77,7 @@ def test_keys_of_single_ports() -> None:
     assert protocol == (
         f"{PREFIX}port.443.protocol: the official CCM doesn't support keys for single ports, and protocol "
         "is not set, so port 443 becomes tcp without certificates, without an Event. Annotate protocol for "
-        "all ports, or give the port its own Service"
+        "all ports, or move the port to its own Service"
     )
     assert certificates.startswith(
         f"{PREFIX}port.443.http-certificates: the official CCM doesn't support keys for single ports"

@@ -72,7 +72,7 @@ class TestLabelsThatSomebodyTookAway:
         assert result.steps == ()
         [notice] = result.notices
         assert notice.reason == "LoadBalancerReleased"
-        assert f"({before['id']}) is not deleted, because it lost the labels" in notice.message
+        assert f"({before['id']}) is not deleted, because the labels" in notice.message
         assert await site.one() == before
 
     async def test_a_list_that_lacks_it_for_a_moment_leaves_nothing_behind(self, site: BalancerSite) -> None:
