@@ -359,10 +359,10 @@ class NodeLifecycleController:
 
 
 _PAUSED = {
-    Verdict.WAIT: "The machine of this Node does not exist. The Node is not deleted yet, because most machines of "
-    "other Nodes do not exist either, or could not be checked",
-    Verdict.STOP: "This project has no machine of any Node. The token may belong to another project, so no Node is "
-    "deleted. If you deleted the machines, delete the Node yourself, or run the CCM with "
+    Verdict.WAIT: "The machine of this Node does not exist. The Node is not deleted yet, because "
+    "most machines of other Nodes do not exist either, or could not be checked",
+    Verdict.STOP: "This project has no machine of any Node. The token may belong to another project, so "
+    "no Node is deleted. If you deleted the machines, delete the Node yourself, or run the CCM with "
     f"{MASS_DELETION_BREAKER_OFF}",
 }
 

@@ -84,16 +84,16 @@ def test_what_is_a_target_stays_one_on_either_side() -> None:
             Target(6),
             "PublicIPv4Missing",
             (
-                "they have no public IPv4 address; use private addresses "
-                "(load-balancer.hetzner.cloud/use-private-ip) or give them one"
+                "their servers have no public IPv4 address. Add public IPv4 addresses to the servers, "
+                "or use private addresses (load-balancer.hetzner.cloud/use-private-ip)"
             ),
         ),
         (
             Target(7),
             "PublicIPv4Missing",
             (
-                "they have no public IPv4 address; use private addresses "
-                "(load-balancer.hetzner.cloud/use-private-ip) or give them one"
+                "their servers have no public IPv4 address. Add public IPv4 addresses to the servers, "
+                "or use private addresses (load-balancer.hetzner.cloud/use-private-ip)"
             ),
         ),
     ],
@@ -191,8 +191,8 @@ def test_nodes_that_are_no_targets_are_reported() -> None:
         (
             "InternalIPNotConfigured",
             (
-                "These nodes get traffic through their public addresses, not their private ones, because "
-                "they have no internal IPv4 address: a"
+                "These nodes get traffic through their public addresses, because "
+                "the nodes have no internal IPv4 address: a"
             ),
         ),
     ]

@@ -18,10 +18,10 @@ _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/1
 _WHY = {
     "UnknownProviderIDPrefix": "their provider IDs aren't Hetzner's",
     "ServerNotFound": "their servers don't exist in this project",
-    "PublicIPv4Missing": "their servers have no public IPv4 address. Add public IPv4 addresses to the servers, or use "
-    "private addresses (load-balancer.hetzner.cloud/use-private-ip)",
-    "PublicInterfaceDisabled": "the load balancer has no public interface, but would send traffic to the public addresses of these "
-    "nodes. Use private addresses: load-balancer.hetzner.cloud/use-private-ip, and for dedicated "
+    "PublicIPv4Missing": "their servers have no public IPv4 address. Add public IPv4 addresses to the "
+    "servers, or use private addresses (load-balancer.hetzner.cloud/use-private-ip)",
+    "PublicInterfaceDisabled": "the load balancer has no public interface, but would "
+    "send traffic to the public addresses of these nodes. Use private addresses: load-balancer.hetzner.cloud/use-private-ip, and for dedicated "
     "servers the kubelet's --node-ip",
     "ServerNotInNetwork": "the servers of the nodes are not in the private network",
     "ServerOfAnotherNode": "the servers have other names than the nodes, or other servers have the "
