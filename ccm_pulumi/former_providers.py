@@ -2,7 +2,7 @@
 
 Pulumi's SDK pickles a dynamic provider by the name of its class and keeps that in the stack's state. It reads
 and deletes a resource with the provider of the state, also in a version that has moved the class. So when you
-move or rename a provider class, add its previous name here and to ``tests/infra/test_former_providers.py``.
+move or rename a provider class, add its previous name here and to ``tests/infra/former_providers.txt``.
 """
 
 import importlib

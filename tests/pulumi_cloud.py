@@ -9,11 +9,9 @@ from tests.pulumi_lab import ROOT, Lab
 from tests.served_cloud import EmulatedCloud, serve
 
 
-def lab_at(
-    folder: Path, cloud: EmulatedCloud, kind: type[Lab] = Lab, *, refresh: bool = False, **environment: str
-) -> Lab:
+def lab_at(folder: Path, cloud: EmulatedCloud, *, refresh: bool = False, **environment: str) -> Lab:
     """A project that polls the actions of an emulated cloud often, and can import this repository."""
-    lab = kind(folder, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(ROOT), **environment})
+    lab = Lab(folder, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(ROOT), **environment})
     options = "options:\n  refresh: always\n" if refresh else ""
     polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
     lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{options}{polling}")

@@ -17,6 +17,7 @@ TREE = Path(__file__).parents[2]
 CHART = TREE / "charts" / "ccm-from-scratch"
 OFFICIAL = Path(__file__).parent / "official-values.yaml"
 NAME = "hcloud-cloud-controller-manager"
+IMAGE = "--set=image.repository=registry.example.com/ccm"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 PODMONITOR = "--api-versions=monitoring.coreos.com/v1/PodMonitor"
@@ -40,7 +41,7 @@ def variables_of(workload: dict[str, Any]) -> dict[str, Any]:
 
 def test_helm_has_nothing_against_it(helm, record_property) -> None:
     record_property(f"{RAN}Helm", helm("version", "--template={{.Version}}").stdout.removeprefix("v"))
-    found = helm("lint", "--strict", CHART, "--set=image.repository=registry.example.com/ccm").stdout
+    found = helm("lint", "--strict", CHART, IMAGE).stdout
     assert "0 chart(s) failed" in found
 
 
@@ -106,11 +107,8 @@ def test_flags_and_variables_of_the_official_values_reach_the_ccm(render: Render
 
 
 def test_a_text_takes_the_place_of_a_default_that_names_a_secret(render: Render) -> None:
-    given = (
-        "--set=networking.enabled=true,networking.network.value=net",
-        "--set=env.CCM_CLUSTER_ID.value=one",
-    )
-    variables = variables_of(render(*given)[f"Deployment/{NAME}"])
+    given = "--set=networking.enabled=true,networking.network.value=net,env.CCM_CLUSTER_ID.value=one"
+    variables = variables_of(render(given)[f"Deployment/{NAME}"])
     assert (variables["HCLOUD_NETWORK"], variables["CCM_CLUSTER_ID"]) == ("net", "one")
 
 
@@ -163,9 +161,7 @@ def test_two_replicas_run_on_two_nodes_and_one_may_go_at_a_time(render: Render) 
     objects = render("--set=replicaCount=2")
     workload = objects[f"Deployment/{NAME}"]
     assert workload["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
-    (apart,) = pod_of(workload)["affinity"]["podAntiAffinity"][
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ]
+    (apart,) = pod_of(workload)["affinity"]["podAntiAffinity"][REQUIRED]
     labels = workload["spec"]["selector"]["matchLabels"]
     assert apart["labelSelector"]["matchLabels"] == labels
     budget = objects[f"PodDisruptionBudget/{NAME}"]
@@ -178,11 +174,8 @@ def test_a_daemon_set_runs_on_control_plane_nodes(render: Render) -> None:
     workload = render("--set=kind=DaemonSet")[f"DaemonSet/{NAME}"]
     assert "replicas" not in workload["spec"]
     assert not {"strategy", "updateStrategy"} & workload["spec"].keys()
-    wanted = pod_of(workload)["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert (
-        wanted["nodeSelectorTerms"][0]["matchExpressions"][0]["key"]
-        == "node-role.kubernetes.io/control-plane"
-    )
+    wanted = pod_of(workload)["affinity"]["nodeAffinity"][REQUIRED]
+    assert wanted["nodeSelectorTerms"][0]["matchExpressions"][0]["key"] == CONTROL_PLANE
 
 
 @pytest.mark.parametrize("required", [True, False])
@@ -324,8 +317,7 @@ def test_labels_of_the_pod_leave_those_of_the_selector(render: Render, tmp_path:
     ],
 )
 def test_wrong_values_are_refused_by_their_names(helm, given: str, said: list[str]) -> None:
-    image = "--set=image.repository=registry.example.com/ccm"
-    done = helm("template", "ours", CHART, image, f"--set={given}", check=False)
+    done = helm("template", "ours", CHART, IMAGE, f"--set={given}", check=False)
     assert done.returncode != 0
     for text in said:
         assert text in done.stderr

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
-from test_chart import CHART, NAME, PODMONITOR, TREE, container_of, variables_of
+from test_chart import CHART, IMAGE, NAME, PODMONITOR, TREE, Render, container_of, variables_of
 
 from ccm.hetzner.cloud import open_cloud
 from ccm.manager.flags import FLAGS, parse_flags
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
 
-IMAGE = "--set=image.repository=registry.example.com/ccm"
 ON = {
     "networking": {"enabled": True},
     "robot": {"enabled": True},
@@ -29,7 +28,6 @@ OWN = {
     "HCLOUD_METRICS_ENABLED": "monitoring.enabled",
     "HCLOUD_METRICS_ADDRESS": "monitoring.address",
 }
-Render = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -130,23 +128,17 @@ def test_metrics_that_env_switches_off_are_neither_offered_nor_monitored(
     ("given", "said"),
     [
         (
-            {
-                "env": {"HCLOUD_METRICS_ADDRESS": {"value": ":8233"}},
-                "monitoring": {"address": "127.0.0.1:8233"},
-            },
-            "env.HCLOUD_METRICS_ADDRESS: monitoring.address says something else; say it there",
+            {"env": {"HCLOUD_METRICS_ADDRESS": {"value": ":8233"}}, **ON},
+            "monitoring.address says something else",
         ),
+        (
+            {"env": {"HCLOUD_METRICS_ENABLED": {"value": "true"}}, **OFF},
+            "monitoring.enabled says something else",
+        ),
+        ({"env": {"ROBOT_ENABLED": {"value": "false"}}, **ON}, "robot.enabled says"),
         (
             {"env": {"HCLOUD_METRICS_ADDRESS": {"value": "8233"}}},
             'env.HCLOUD_METRICS_ADDRESS: "8233" is no text like :8233 or 127.0.0.1:8233',
-        ),
-        (
-            {"env": {"HCLOUD_METRICS_ENABLED": {"value": "true"}}, "monitoring": {"enabled": False}},
-            "env.HCLOUD_METRICS_ENABLED: monitoring.enabled says something else",
-        ),
-        (
-            {"env": {"ROBOT_ENABLED": {"value": "false"}}, "robot": {"enabled": True}},
-            "env.ROBOT_ENABLED: robot.enabled says something else",
         ),
         (
             {"networking": {"enabled": True, "network": None}},

@@ -6,31 +6,30 @@ import runpy
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from test_chart import CHART, IMAGE, NAME, PODMONITOR, TREE, Render
 
 from ccm.hetzner.api.api_errors import _BY_CODE, Unauthorized, Unavailable
 from tests import prometheus_server
 
-TREE = Path(__file__).parents[2]
-CHART = TREE / "charts" / "ccm-from-scratch"
-IMAGE = "--set=image.repository=registry.example.com/ccm"
 MONITORING = CHART / "monitoring"
 RULES, DASHBOARD = MONITORING / "rules.yaml", MONITORING / "dashboard.json"
 CASES = Path(__file__).parent / "alerts.yaml"
 GUIDE = TREE / "docs" / "guides" / "operating.md"
-NAME = "hcloud-cloud-controller-manager"
 OPERATOR = "--api-versions=monitoring.coreos.com/v1/PrometheusRule"
 ALERTS = {
     rule["alert"]: rule
     for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     for rule in group["rules"]
 }
-Render = Callable[..., dict[str, Any]]
 Helm = Callable[..., "subprocess.CompletedProcess[str]"]
-built = pytest.mark.timeout(1800)  # Helm and Prometheus may have to be built
+
+
+def built(test):
+    """Marks a test for which Helm and Prometheus may have to be built."""
+    return pytest.mark.slow(pytest.mark.timeout(1800)(test))
 
 
 @pytest.fixture(scope="session")
@@ -46,14 +45,12 @@ def run(promtool: Path, *arguments: object) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 @built
 def test_promtool_has_nothing_against_the_rules(promtool: Path) -> None:
     said = run(promtool, "check", "rules", "--lint=all", "--lint-fatal", RULES)
     assert f"SUCCESS: {len(ALERTS)} rules found" in said
 
 
-@pytest.mark.slow
 @built
 def test_each_alert_fires_when_it_should_and_only_then(promtool: Path) -> None:
     run(promtool, "test", "rules", CASES)
@@ -112,7 +109,6 @@ def test_its_panels_lie_side_by_side_and_not_on_each_other() -> None:
         taken |= cells
 
 
-@pytest.mark.slow
 @built
 def test_both_are_off_by_default_and_rules_wait_for_the_operator(render: Render) -> None:
     kinds = {name.partition("/")[0] for name in render(OPERATOR)}
@@ -120,7 +116,6 @@ def test_both_are_off_by_default_and_rules_wait_for_the_operator(render: Render)
     assert f"PrometheusRule/{NAME}" not in render("--set=monitoring.prometheusRule.enabled=true")
 
 
-@pytest.mark.slow
 @built
 def test_the_rule_has_the_alerts_as_they_are(render: Render, tmp_path: Path) -> None:
     on = ("--set=monitoring.prometheusRule.enabled=true", OPERATOR)
@@ -131,21 +126,15 @@ def test_the_rule_has_the_alerts_as_they_are(render: Render, tmp_path: Path) -> 
     assert rule["metadata"]["labels"] == {"release": "ours"}
 
 
-@pytest.mark.slow
 @built
 def test_alerts_can_name_where_ones_own_copy_of_the_guide_is(render: Render) -> None:
     address = "https://wiki.example.com/ccm"
-    on = (
-        f"--set=monitoring.prometheusRule.enabled=true,monitoring.prometheusRule.runbook={address}",
-        OPERATOR,
-    )
-    rules = render(*on)[f"PrometheusRule/{NAME}"]["spec"]["groups"][0]["rules"]
-    assert {rule["annotations"]["runbook_url"] for rule in rules} == {
-        f"{address}#{name.lower()}" for name in ALERTS
-    }
+    given = f"--set=monitoring.prometheusRule.enabled=true,monitoring.prometheusRule.runbook={address}"
+    rules = render(given, OPERATOR)[f"PrometheusRule/{NAME}"]["spec"]["groups"][0]["rules"]
+    links = {rule["annotations"]["runbook_url"] for rule in rules}
+    assert links == {f"{address}#{name.lower()}" for name in ALERTS}
 
 
-@pytest.mark.slow
 @built
 def test_the_sidecar_of_grafana_finds_the_dashboard(render: Render) -> None:
     found = render("--set=monitoring.dashboard.enabled=true")[f"ConfigMap/{NAME}-dashboard"]
@@ -153,7 +142,6 @@ def test_the_sidecar_of_grafana_finds_the_dashboard(render: Render) -> None:
     assert found["data"]["ccm-from-scratch.json"] == DASHBOARD.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 @built
 @pytest.mark.parametrize("part", ["podMonitor", "serviceMonitor", "prometheusRule", "dashboard"])
 def test_a_part_that_is_set_to_nothing_is_off(helm: Helm, part: str) -> None:
@@ -162,7 +150,6 @@ def test_a_part_that_is_set_to_nothing_is_off(helm: Helm, part: str) -> None:
     assert "STATUS: pending-install" in helm("install", "--dry-run=client", *off).stdout
 
 
-@pytest.mark.slow
 @built
 @pytest.mark.parametrize("part", ["podMonitor", "serviceMonitor"])
 def test_a_monitor_without_its_spec_is_refused_by_its_name(helm: Helm, part: str) -> None:
@@ -182,7 +169,6 @@ PAGES = {
 WARNED = "HetznerCCMAbsent fires after ten"
 
 
-@pytest.mark.slow
 @built
 @pytest.mark.parametrize("page", PAGES)
 def test_values_that_a_page_shows_bring_what_lets_the_alerts_see_something(
@@ -190,12 +176,11 @@ def test_values_that_a_page_shows_bring_what_lets_the_alerts_see_something(
 ) -> None:
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(PAGES[page]))
     given = (f"--values={tmp_path / 'values.yaml'}", OPERATOR)
-    objects = render(*given, "--api-versions=monitoring.coreos.com/v1/PodMonitor")
+    objects = render(*given, PODMONITOR)
     assert {f"PrometheusRule/{NAME}", f"PodMonitor/{NAME}"} <= objects.keys()
     assert WARNED not in helm("install", "--dry-run=client", "ours", CHART, IMAGE, *given[:1]).stdout
 
 
-@pytest.mark.slow
 @built
 @pytest.mark.parametrize(
     ("given", "warned"),

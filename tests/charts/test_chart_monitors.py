@@ -11,6 +11,7 @@ import pytest
 import yaml
 from monitoring_kinds import CRDS, GROUP, definitions
 from prometheus_client import CollectorRegistry
+from test_chart import CHART, IMAGE, NAME, OFFICIAL
 
 from ccm.cloud.load_balancers import ServiceView
 from ccm.hetzner.load_balancers.metrics import LoadBalancerMetrics
@@ -21,9 +22,6 @@ from tests import prometheus_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
 
-CHART = Path(__file__).parents[2] / "charts" / "ccm-from-scratch"
-OFFICIAL = Path(__file__).parent / "official-values.yaml"
-IMAGE = "--set=image.repository=registry.example.com/ccm"
 BOTH = "--set=monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true"
 KINDS = [f"--api-versions=monitoring.coreos.com/v1/{kind}" for kind in ("PodMonitor", "ServiceMonitor")]
 
@@ -65,16 +63,16 @@ async def test_the_operator_understands_them(cluster: ControlPlane, helm, render
     for plural in ("podmonitors", "servicemonitors"):
         path = f"{GROUP}/namespaces/kube-system/{plural}"
         (item,) = (await asyncio.to_thread(api.get, path))["items"]
-        assert item["metadata"]["name"] == "hcloud-cloud-controller-manager"
+        assert item["metadata"]["name"] == NAME
     headless = "/api/v1/namespaces/kube-system/services/hcloud-cloud-controller-manager-metrics"
     assert (await asyncio.to_thread(api.get, headless))["spec"]["clusterIP"] == "None"
 
 
 def test_a_service_monitor_finds_the_pods_by_a_service(render) -> None:
     objects = render(BOTH, *KINDS, "--set=monitoring.address=:9000")
-    monitor = objects["ServiceMonitor/hcloud-cloud-controller-manager"]
-    service = objects["Service/hcloud-cloud-controller-manager-metrics"]
-    pod = objects["Deployment/hcloud-cloud-controller-manager"]["spec"]["template"]
+    monitor = objects[f"ServiceMonitor/{NAME}"]
+    service = objects[f"Service/{NAME}-metrics"]
+    pod = objects[f"Deployment/{NAME}"]["spec"]["template"]
     assert monitor["spec"]["selector"]["matchLabels"] == service["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
     assert service["spec"]["ports"] == [{"name": "metrics", "port": 9000, "targetPort": "metrics"}]
@@ -86,7 +84,7 @@ async def test_metrics_about_a_service_name_that_service(
     render, tmp_path: Path, kind: str, endpoints: str
 ) -> None:
     """The operator's labels of a target have the names that some metrics use, too."""
-    (endpoint,) = render(BOTH, *KINDS)[f"{kind}Monitor/hcloud-cloud-controller-manager"]["spec"][endpoints]
+    (endpoint,) = render(BOTH, *KINDS)[f"{kind}Monitor/{NAME}"]["spec"][endpoints]
     registry = CollectorRegistry()
     metrics = LoadBalancerMetrics(registry, OfficialMetrics(registry))
     for namespace, name in (("shop", "web"), ("blog", "api")):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_chart import CHART, IMAGE, NAME
 
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
@@ -13,9 +14,7 @@ from sandbox.kubernetes.toolchain import Toolchain
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm may have to be built
 
 HERE = Path(__file__).parent
-CHART = HERE.parents[1] / "charts" / "ccm-from-scratch"
 GUIDE = HERE.parents[1] / "docs" / "guides" / "helm.md"
-NAME = "hcloud-cloud-controller-manager"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
 
@@ -47,8 +46,7 @@ async def test_the_same_values_swap_in_place_and_back(
     await run("install", "hccm", HERE / "official", f"--values={values}")
     official = await deployment()
 
-    image = "--set=image.repository=registry.example.com/ccm"
-    await run("upgrade", "hccm", CHART, f"--values={values}", image)
+    await run("upgrade", "hccm", CHART, f"--values={values}", IMAGE)
     ours = await deployment()
     # the same object, and its old Pod goes before the new one comes
     assert ours["metadata"]["uid"] == official["metadata"]["uid"]

@@ -204,12 +204,13 @@ def host(server, pair, monkeypatch):
 def declared_with(engine, defaults):
     """What the program declares with some settings changed, beside servers that are there or none."""
 
-    def declare(existing=(), **changes):
+    @functools.lru_cache(maxsize=32)
+    def declare(existing, **changes):
         settings = read_settings(configured(defaults, **changes))
         program = importlib.import_module("infra.__main__")
         return engine(lambda: program.declare(settings, "T" * 64, existing=existing))
 
-    return declare
+    return lambda existing=(), **changes: declare(frozenset(existing), **changes)
 
 
 @pytest.fixture(scope="session")

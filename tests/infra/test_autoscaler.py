@@ -3,6 +3,7 @@ import shutil
 import subprocess
 
 import pytest
+from control_servers import DYNAMIC, of
 from fake_programs import programs, sh
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,19 @@ from hetzner_emulator.testing.cloud import running
 from tests.infra.infra_settings import configured, problems_of, read_settings
 
 BURST = {"name": "burst", "max": 5, "serverType": "cpx32", "taints": ["dedicated=burst:NoSchedule"]}
-DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+
+
+def config_of(settings, addresses=("10.0.0.2",), token="TOKEN", installed=()):
+    return json.loads(cluster_config(settings, list(addresses), token, list(installed)))
+
+
+def declared_config(registered):
+    (config,) = [item for item in registered if item.name == "autoscaler-config"]
+    return json.loads(config.inputs["stringData"]["cluster-config.json"])
+
+
+def script_of(config):
+    return config["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]
 
 
 def scaled(defaults, *pools, **more):
@@ -36,13 +49,11 @@ def test_a_pool_with_bounds_has_no_servers_of_this_program(defaults):
 @pytest.mark.parametrize(
     ("more", "key"),
     [
-        ({"min": 6}, "min"),
         ({"count": 1}, "count"),
         ({"fallbacks": [{"location": "nbg1"}]}, "fallbacks"),
         ({"placementGroup": False}, "placementGroup"),
         ({"maxUnavailable": 2}, "maxUnavailable"),
         ({"firewall": [{"protocol": "tcp", "port": 1, "sources": "any"}]}, "firewall"),
-        ({"max": 0}, "max"),
         ({"max": None, "min": 1}, "max"),
         ({"name": "eu--burst"}, "name"),
     ],
@@ -72,7 +83,7 @@ def test_bounds_are_read_or_refused(bounds):
 def test_the_command_line_and_the_file_name_the_same_groups(defaults):
     settings = read_settings(scaled(defaults, BURST, {"name": "b", "min": 1, "max": 2}))
     groups = [word.rpartition(":")[2] for word in command_line(settings) if word.startswith("--nodes=")]
-    file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
+    file = config_of(settings)
     assert groups == ["ccm-from-scratch--burst", "ccm-from-scratch--b"]
     assert set(groups) == set(file["nodeConfigs"])
     assert "--nodes=0:5:cpx32:fsn1:ccm-from-scratch--burst" in command_line(settings)
@@ -83,8 +94,7 @@ def test_the_command_line_and_the_file_name_the_same_groups(defaults):
 
 def test_what_the_autoscaler_expects_of_a_node_is_what_comes(defaults):
     settings = read_settings(scaled(defaults, {**BURST, "labels": {"disk": "fast"}}))
-    file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
-    group = file["nodeConfigs"]["ccm-from-scratch--burst"]
+    group = config_of(settings)["nodeConfigs"]["ccm-from-scratch--burst"]
     assert group["labels"] == {"disk": "fast", "topology.kubernetes.io/zone": "fsn1-dc14"}
     assert "--node-label=hcloud/node-group=ccm-from-scratch--burst" in group["cloudInit"]
     assert ZONES == _DATACENTERS
@@ -93,16 +103,14 @@ def test_what_the_autoscaler_expects_of_a_node_is_what_comes(defaults):
 @pytest.mark.parametrize(("network", "subnet"), [("", None), ("4711", "10.0.0.0/24")])
 def test_servers_come_into_the_stacks_subnet_of_somebodys_network(defaults, network, subnet):
     settings = read_settings(scaled(defaults, BURST, importNetwork=network))
-    file = json.loads(cluster_config(settings, ["10.0.0.2"], "TOKEN", []))
-    assert file.get("defaultSubnetIPRange") == subnet
+    assert config_of(settings).get("defaultSubnetIPRange") == subnet
 
 
 @pytest.mark.parametrize("addresses", [["10.0.0.2"], ["10.0.0.2", "10.0.0.3", "10.0.0.4"]])
 @pytest.mark.parametrize("cni", ["native", "cilium"])
 def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni, addresses):
     settings = read_settings(scaled(defaults, BURST, cni=cni))
-    file = json.loads(cluster_config(settings, addresses, "TOK'EN", []))
-    script = file["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]
+    script = script_of(config_of(settings, addresses, "TOK'EN"))
     assert script.startswith("#!/bin/sh\n")
     assert len(script.encode()) < MAX_USER_DATA
     subprocess.run([shutil.which("sh") or "sh", "-n"], input=script, text=True, check=True, timeout=30)
@@ -120,16 +128,13 @@ def test_what_a_server_begins_with_is_a_script_that_hetzner_takes(defaults, cni,
 )
 def test_no_server_gets_a_newer_k3s_than_the_control_servers(defaults, installed, asked):
     settings = read_settings(scaled(defaults, BURST, k3sChannel="stable", k3sVersion=""))
-    assert asked in cluster_config(settings, ["10.0.0.2"], "TOKEN", installed)
+    assert asked in script_of(config_of(settings, installed=installed))
 
 
 def test_the_program_lets_servers_join_by_any_control_server(declared_with):
     registered = declared_with(cloudProviderName="hcloud", pools=json.dumps([BURST]), controlCount="3")
-    (config,) = [item for item in registered if item.name == "autoscaler-config"]
-    script = json.loads(config.inputs["stringData"]["cluster-config.json"])["nodeConfigs"][
-        "ccm-from-scratch--burst"
-    ]["cloudInit"]
-    addresses = [item.inputs["private_ip"] for item in registered if item.type == f"{DYNAMIC}K3sServer"]
+    script = script_of(declared_config(registered))
+    addresses = [item.inputs["private_ip"] for item in of(registered, f"{DYNAMIC}K3sServer").values()]
     assert len(addresses) == 3
     assert f"for server in {' '.join(addresses)}; do" in script
 
@@ -138,19 +143,13 @@ def test_the_program_lets_servers_join_by_any_control_server(declared_with):
 def test_servers_of_a_pool_have_public_addresses_as_it_says(declared_with, public):
     pools = json.dumps([{**BURST, "publicIpv4": public}])
     registered = declared_with(cloudProviderName="hcloud", pools=pools)
-    (config,) = [item for item in registered if item.name == "autoscaler-config"]
-    file = json.loads(config.inputs["stringData"]["cluster-config.json"])
-    script = file["nodeConfigs"]["ccm-from-scratch--burst"]["cloudInit"]
+    script = script_of(declared_config(registered))
     subprocess.run([shutil.which("sh") or "sh", "-n"], input=script, text=True, check=True, timeout=30)
     assert ("--node-external-ip" in script) is public
     # what one has not, nobody is asked for
     assert ("/metadata/public-ipv4" in script) is public
     assert ("ip -4 route add default via 10.0.0.1" in script) is not public
-    (scaler,) = [
-        item
-        for item in registered
-        if item.type == "kubernetes:apps/v1:Deployment" and item.name == "autoscaler"
-    ]
+    scaler = of(registered, "kubernetes:apps/v1:Deployment")["autoscaler"]
     (container,) = scaler.inputs["spec"]["template"]["spec"]["containers"]
     given = {item["name"]: item.get("value") for item in container["env"]}
     assert ("HCLOUD_FIREWALL" in given) is public

@@ -75,8 +75,6 @@ def test_what_is_not_given_is_as_in_the_programs_own_stack(defaults):
     wanted = settings(ssh_allowed_cidrs="any")
     assert wanted.worker_count == int(defaults["ccm-from-scratch:workerCount"])
     assert wanted.k3s_version == defaults["ccm-from-scratch:k3sVersion"]
-    assert isinstance(wanted, Settings)
-    assert dataclasses.replace(wanted, worker_count=5).worker_count == 5
 
 
 def test_pools_are_said_in_pythons_spelling():
@@ -95,7 +93,6 @@ def test_pools_are_said_in_pythons_spelling():
         ),
         ({"kubeconfig_path": "x"}, "kubeconfig_path: 'x' is not possible: there is no such setting"),
         ({"subnet_cidr": "10.244.1.0/24"}, "cluster_cidr: "),
-        ({"labels": {"a b": "c"}}, "labels: "),
         ({"ssh_allowed_cidrs": []}, "ssh_allowed_cidrs: "),
         ({"ccm_image": object()}, "ccm_image: <object object"),  # as an output is
         (
@@ -141,12 +138,6 @@ def test_the_guide_names_all_settings_that_components_do_not_have():
     )
     assert re.findall(r"`(\w+)`", listed) == sorted(key_of(name).partition(":")[2] for name in refused)
     assert set(refused) < set(fields)
-
-
-def test_every_wrong_setting_is_named_at_once():
-    with pytest.raises(pulumi.RunError) as raised:
-        settings(worker_count="many", cni="flannel", nope=1)
-    assert str(raised.value).count("\n") >= 4
 
 
 def test_without_an_image_it_says_how_to_have_one(engine):

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import grpc
 import pytest
-import yaml
 from control_servers import PROPS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +16,6 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 import infra.__main__  # noqa: F401  imports every module that has a provider
 from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
-from ccm_pulumi.cluster.kubeconfig import rewritten
 from ccm_pulumi.lib.dynamic import Provider, changed_inputs
 from pulumi_plugins.serve import to_struct
 from pulumi_plugins.shared import VARIABLE, serving
@@ -104,35 +102,6 @@ def test_our_errors_reach_a_person_without_a_stack_trace(started, tmp_path, monk
         stub = provider_pb2_grpc.ResourceProviderStub(channel)
         assert details("ours") == "mmdebstrap is missing"
         assert "ZeroDivisionError: a bug" in details("a bug")
-
-
-KUBECONFIG = """
-apiVersion: v1
-clusters:
-- cluster: {certificate-authority-data: Q0E=, server: "https://127.0.0.1:6443"}
-  name: default
-contexts:
-- context: {cluster: default, user: default}
-  name: default
-current-context: default
-kind: Config
-users:
-- name: default
-  user: {client-certificate-data: Q1I=, client-key-data: S0U=}
-"""
-
-
-def test_the_kubeconfig_works_from_elsewhere():
-    content = yaml.safe_load(rewritten(KUBECONFIG, "blue", "https://203.0.113.7:6443"))
-    assert content["clusters"] == [
-        {
-            "cluster": {"certificate-authority-data": "Q0E=", "server": "https://203.0.113.7:6443"},
-            "name": "blue",
-        }
-    ]
-    assert content["contexts"] == [{"context": {"cluster": "blue", "user": "blue"}, "name": "blue"}]
-    assert content["users"][0]["name"] == content["current-context"] == "blue"
-    assert content["users"][0]["user"]["client-key-data"] == "S0U="
 
 
 def providers(kind=Provider):

@@ -25,7 +25,11 @@ from ccm_pulumi.lib.errors import AnotherClusterError, ConfigurationError, Unkno
 
 answers = st.lists(
     st.builds(
-        PeerAnswer, st.integers(2, 9).map(peer), st.sampled_from([READY, DOWN, NONE, SILENT]), st.booleans()
+        PeerAnswer,
+        st.integers(2, 9).map(peer),
+        st.sampled_from([READY, DOWN, NONE, OTHER, SILENT]),
+        st.booleans(),
+        reason=st.just("no SSH connection"),
     ),
     max_size=4,
 )
@@ -49,18 +53,9 @@ def test_nobody_begins_where_anybody_may_have_the_cluster(said, begins):
         assert found == Start()
     else:
         assert isinstance(found, UnknownClusterError)
-        assert "c-1" in str(found)
-
-
-def test_the_reason_names_who_could_not_be_asked():
-    silent = PeerAnswer(peer(3), SILENT, reason="no SSH connection to 203.0.113.3")
-    with pytest.raises(UnknownClusterError, match=r"c-3: no SSH connection to 203\.0\.113\.3"):
-        start_of("c-1", [PeerAnswer(peer(2), NONE), silent], begins=True)
-    with pytest.raises(
-        UnknownClusterError,
-        match=r"c-2: this server has .* but its API server is not ready",
-    ):
-        start_of("c-1", [PeerAnswer(peer(2), DOWN)], begins=True)
+        for one in said:
+            assert one.has == NONE or f"{one.peer.name}: " in str(found)
+        assert ("no SSH connection" in str(found)) is (SILENT in all_said)
 
 
 @pytest.mark.parametrize(
@@ -89,15 +84,6 @@ def test_what_a_server_says_it_has(tmp_path, monkeypatch, has, said):
     answer = read_answer(peer(2), sh(question("mine"), path).stdout)
     assert (answer.has, answer.encrypted) == said
     assert answer.version == "v1.36.3+k3s1"
-
-
-def test_who_may_have_the_cluster_lets_nobody_begin_one():
-    with pytest.raises(UnknownClusterError, match=r"c-2: this server has the data of a cluster"):
-        start_of("c-1", [PeerAnswer(peer(2), OTHER), PeerAnswer(peer(3), NONE)], begins=True)
-    assert (
-        start_of("c-1", [PeerAnswer(peer(2), OTHER), PeerAnswer(peer(3), READY)], begins=True).join
-        == peer(3).private
-    )
 
 
 def test_a_server_without_a_note_gets_one_when_it_is_changed():

@@ -1,7 +1,5 @@
 import asyncio
-import dataclasses
 import hashlib
-import json
 import shlex
 
 import pytest
@@ -20,7 +18,6 @@ from ccm_pulumi.cluster.k3s_installation import (
     files_of,
     generation_of,
     identity_of,
-    is_upgrade,
     server_script,
 )
 from ccm_pulumi.config import k3s
@@ -232,15 +229,6 @@ def test_the_state_of_an_earlier_version_is_updated_in_place():
     assert (result.changes, result.replaces) == (True, [])
 
 
-def test_what_was_asked_for_before_is_no_upgrade_whatever_the_installer_has_brought_then():
-    news = {"cluster": "9/a/b", "server_ip": "10.0.0.2"}
-    asked = k3s.Release("u", "stable", "v1.36.3+k3s1")
-    noted = json.dumps(dataclasses.astuple(asked))
-    olds = {**news, "installed": "v1.36.4+k3s1", "release": noted}
-    assert not is_upgrade(olds, news, asked)
-    assert is_upgrade(olds, news, k3s.Release("u", "stable", "v1.37.0+k3s1"))
-
-
 def test_the_identity_of_a_cluster_hides_its_token():
     props = dict.fromkeys(K3sServerProvider.replaced_by, "a") | {"token": "s3cret", "channel": "v1.36"}
     facts = {"address": "a", "install_url": "u", "version": "", "agent_token": "t"}
@@ -286,8 +274,6 @@ def test_another_installer_is_not_run(machine, role):
 def test_no_token_leaves_its_quotes(token):
     script = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", token, reinstall=False)
     assert f"export K3S_TOKEN={shlex.quote(token)}\n" in script
-    words = shlex.split(f"export K3S_TOKEN={shlex.quote(token)}")
-    assert words == ["export", f"K3S_TOKEN={token}"]
 
 
 def test_a_node_joins_with_what_its_pool_says():

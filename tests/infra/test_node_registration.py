@@ -29,35 +29,33 @@ esac"""
     return run
 
 
-@pytest.mark.parametrize("provider_id", ["hcloud://42", "ccm-from-scratch://42"])
-def test_a_node_of_this_server_stays(k3s, provider_id):
-    assert k3s(free_name_script("w-1", "42"), node=f"Node {provider_id}") == ""
+PASSWORD = "w-1.node-password.k3s"
 
 
-def test_a_node_that_nobody_has_looked_at_stays_without_its_password(k3s):
-    """A predecessor that came back once more would keep the name with it."""
-    (password,) = k3s(free_name_script("w-1", "42"), node="Node ").splitlines()
-    assert "delete secret" in password
-    assert password.endswith(" w-1.node-password.k3s")
-
-
-@pytest.mark.parametrize("provider_id", ["hcloud://41", "ccm-from-scratch://142", "hcloud://421"])
-def test_a_node_of_another_server_goes_with_its_password(k3s, provider_id):
-    node, password = k3s(free_name_script("w-1", "42"), node=f"Node {provider_id}").splitlines()
-    assert node.endswith("delete node --ignore-not-found --timeout=30s w-1")
-    assert "--namespace=kube-system delete secret" in password
-    assert password.endswith(" w-1.node-password.k3s")
-
-
-def test_the_password_of_a_machine_that_never_became_a_node_goes(k3s):
-    assert "w-1.node-password.k3s" in k3s(free_name_script("w-1", "42"), node="")
+@pytest.mark.parametrize(
+    ("node", "gone"),
+    [
+        # a Node of this server stays
+        ("Node hcloud://42", []),
+        ("Node ccm-from-scratch://42", []),
+        # one that nobody has looked at: a predecessor that comes back would keep the name with its password
+        ("Node ", [PASSWORD]),
+        # a machine that never became a Node
+        ("", [PASSWORD]),
+        # a Node of another server
+        ("Node hcloud://41", ["w-1", PASSWORD]),
+        ("Node ccm-from-scratch://142", ["w-1", PASSWORD]),
+        ("Node hcloud://421", ["w-1", PASSWORD]),
+    ],
+)
+def test_a_name_is_free_for_this_server_alone(k3s, node, gone):
+    deleted = k3s(free_name_script("w-1", "42"), node=node).splitlines()
+    assert [line.split()[-1] for line in deleted] == gone
+    assert all("--namespace=kube-system delete secret" in line for line in deleted if PASSWORD in line)
 
 
 def test_leaving_deletes_the_node_and_its_password(k3s):
-    assert [line.split()[-1] for line in k3s(unregister_script("w-1")).splitlines()] == [
-        "w-1",
-        "w-1.node-password.k3s",
-    ]
+    assert [line.split()[-1] for line in k3s(unregister_script("w-1")).splitlines()] == ["w-1", PASSWORD]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm_pulumi.cluster.ready_nodes import lacking, read_nodes, view
-from ccm_pulumi.lib.errors import InfraError, RemoteCommandError
+from ccm_pulumi.lib.errors import RemoteCommandError
 
 TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 
@@ -42,11 +42,6 @@ def node(
 )
 def test_what_a_node_lacks(found, lacks):
     assert re.search(lacks, view(found).lacks)
-
-
-def test_what_a_kubelet_says_moves_no_cursor():
-    lacks = view(node(ready="False", message="\x1b[2Jall is well")).lacks
-    assert str(InfraError(lacks)) == "the Node is not ready: \\x1b[2Jall is well"
 
 
 @given(

@@ -44,12 +44,6 @@ def test_nft_takes_the_rules(rules):
     assert done.returncode == 0, done.stderr
 
 
-def test_nodes_without_a_range_are_told_with_the_reason():
-    assert "the node a has no Pod network" in (text := pod_network.without_range("a", joined=False))
-    assert "the server has not joined the cluster" in text
-    assert "the Node has no Pod CIDR" in pod_network.without_range("a", joined=True)
-
-
 REACH = """
 import socket, sys
 def reaches(address, port):

@@ -56,19 +56,21 @@ def make(cloud):
 @pytest.fixture
 def network(make):
     made = make("/networks", name="n", ip_range="10.0.0.0/8")["network"]["id"]
-    make(
-        f"/networks/{made}/actions/add_subnet",
-        type="cloud",
-        network_zone="eu-central",
-        ip_range="10.0.0.0/24",
-    )
+    add_subnet(make, made)
     return made
 
 
-def server(make, network, role, location="fsn1", **more):
-    labels = {**LABELS, **more.pop("labels", {})}
-    body = {"server_type": "cpx22", "image": "ubuntu-24.04", "location": location, "networks": [network]}
-    make("/servers", name=f"ccm-from-scratch-{role}", labels=labels, **body, **more)
+def add_subnet(make, network, ip_range="10.0.0.0/24"):
+    subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": ip_range}
+    make(f"/networks/{network}/actions/add_subnet", **subnet)
+
+
+BODY = {"server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
+
+
+def server(make, network, role, *, labels=(), **more):
+    body = {**BODY, "labels": {**LABELS, **dict(labels)}, "networks": [network], **more}
+    make("/servers", name=f"ccm-from-scratch-{role}", **body)
 
 
 def balancer(make, network, name, **labels):
@@ -122,7 +124,7 @@ def test_a_cluster_of_this_name_that_is_another_stacks_is_told_and_is_not_this_o
 def test_what_exists_is_what_it_is_now(check, make, network):
     server(make, network, "control")
     server(make, network, "worker-1", public_net={"enable_ipv4": False})
-    make("/servers", name="mine", server_type="cpx22", image="ubuntu-24.04", location="fsn1")
+    make("/servers", name="mine", **BODY)
     balancer(make, network, "a-service")
     before = check(workerCount="1")
     assert lines(before.report)[-4:] == [
@@ -139,8 +141,7 @@ def test_what_exists_is_what_it_is_now(check, make, network):
 def test_load_balancers_of_others_are_others(check, make, network):
     server(make, network, "control")
     other = make("/networks", name="other", ip_range="10.0.0.0/8")["network"]["id"]
-    subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.0.0.0/24"}
-    make(f"/networks/{other}/actions/add_subnet", **subnet)
+    add_subnet(make, other)
     balancer(make, network, "adopted", **{"ccm-from-scratch/adopted": "by-label"})
     balancer(make, network, "of-another", **{"ccm-from-scratch/cluster": "another"})
     balancer(make, other, "of-a-namesake")
@@ -163,13 +164,8 @@ def test_control_servers_and_their_load_balancer_are_paid_and_the_world_is_told_
     assert checked.cost["monthlyByPool"]["API"] == {"net": "7.49", "gross": "8.91"}
     assert set(placements(checked)) == {"control", "control-2", "control-3"}
     assert "The load balancer of the Kubernetes API is open to the Internet" in checked.report
-    body = {
-        "name": "ccm-from-scratch-api",
-        "load_balancer_type": "lb11",
-        "location": "fsn1",
-        "network": network,
-    }
-    make("/load_balancers", labels={**LABELS, "role": "api"}, **body)
+    body = {"name": "ccm-from-scratch-api", "load_balancer_type": "lb11", "location": "fsn1"}
+    make("/load_balancers", labels={**LABELS, "role": "api"}, network=network, **body)
     for role in placements(checked):
         server(make, network, role)
     again = check(controlCount="3", workerCount="0", apiEndpoint="load-balancer")
@@ -190,7 +186,7 @@ def test_a_type_that_is_sold_out_where_it_is_wanted(check, cloud):
 
 def test_a_server_that_exists_stays_whatever_is_sold_out_and_whatever_comes_back(check, cloud, make, network):
     server(make, network, "control")
-    server(make, network, "worker-1", "hel1", labels={FALLBACK_FOR: "cpx22.fsn1"})
+    server(make, network, "worker-1", location="hel1", labels={FALLBACK_FOR: "cpx22.fsn1"})
     cloud.settings(sold_out={"cpx22": ["fsn1"]})
     there = {"control": "cpx22 in fsn1", "worker-1": "cpx22 in hel1"}
     assert placements(check(workerCount="1")) == there
@@ -229,8 +225,7 @@ def test_an_image_may_be_named_by_its_id(check, cloud, make, network):
 @pytest.mark.parametrize("role", ["control", "nat"])
 def test_a_type_that_hetzner_gives_no_server_in_place_is_refused(check, make, network, role):
     key = f"{role}ServerType"
-    body = {"server_type": "cpx32", "image": "ubuntu-24.04", "location": "fsn1", "networks": [network]}
-    make("/servers", name=f"ccm-from-scratch-{role}", labels=LABELS, **body)
+    server(make, network, role, server_type="cpx32")
     wanted = PRIVATE if role == "nat" else {}
     said = problems(check, **wanted, **{key: "cpx22"})[key]
     assert said.startswith(
@@ -260,12 +255,6 @@ def test_a_server_that_loses_its_public_address_or_its_group_needs_room(check, c
     private = {"publicIpv4": False, "placementGroup": False}
     said = problems(check, **asked(**private), natServerType="cx33")
     assert "because of other public addresses and another placement group; " in said["workerServerType"]
-
-
-def test_a_cluster_name_that_is_none_hides_nothing_else(check):
-    with pytest.raises(ConfigurationError) as caught:
-        check(clusterName="A B", location="fsn2")
-    assert [problem.key.partition(":")[2] for problem in caught.value.problems] == ["clusterName", "location"]
 
 
 @pytest.fixture
@@ -327,16 +316,14 @@ def test_all_that_keeps_a_network_from_being_imported_is_named(check, make, netw
 
 def test_a_range_of_pods_in_which_somebody_has_something_is_refused(check, make, network):
     imported = {"importNetwork": str(network)}
-    body = {"server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1", "networks": [network]}
-    make("/servers", name="old-1", **body)
+    make("/servers", name="old-1", networks=[network], **BODY)
     make(f"/networks/{network}/actions/add_route", destination="10.244.0.0/24", gateway="10.0.0.2")
     make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
     said = problems(check, **imported)["clusterCidr"]
     assert "overlaps a route to 10.244.0.0/24 through 10.0.0.2" in said
     assert "0.0.0.0/0" not in said
     assert check(**imported, clusterCidr="10.128.0.0/16")
-    subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.244.128.0/20"}
-    make(f"/networks/{network}/actions/add_subnet", **subnet)
+    add_subnet(make, network, "10.244.128.0/20")
     assert "the subnet 10.244.128.0/20, a route to" in problems(check, **imported)["clusterCidr"]
     # once there are servers of the stack it may be in use
     server(make, network, "control")
@@ -354,13 +341,7 @@ def test_routes_of_lost_servers_are_in_nobodys_way(check, make, network):
 
 def test_which_servers_have_been_in_a_private_network(check, make, network):
     server(make, network, "control")
-    make(
-        "/servers",
-        name="ccm-from-scratch-control-2",
-        labels=LABELS,
-        server_type="cpx22",
-        image="ubuntu-24.04",
-    )
+    server(make, network, "control-2", networks=[])
     assert check().attached == {"control"}
 
 
@@ -382,10 +363,7 @@ def test_the_nat_server_costs_and_has_the_only_address(check, cloud):
     assert cost["monthlyOfIpv4"]["net"] == "0.50"
     assert placements(check(**PRIVATE, natServerType="cpx32"))["nat"] == "cpx32 in fsn1"
     cloud.settings(sold_out={"cpx32": ["fsn1"]})
-    assert (
-        "fsn1 has no capacity for this type now"
-        in problems(check, **PRIVATE, natServerType="cpx32")["natServerType"]
-    )
+    assert "no capacity" in problems(check, **PRIVATE, natServerType="cpx32")["natServerType"]
     assert "there are" in problems(check, **PRIVATE, natServerType="cpx99")["natServerType"]
     assert check(natServerType="cpx99").cost["monthlyOfIpv4"]["net"] == "1.50"
 

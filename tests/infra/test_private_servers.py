@@ -58,9 +58,8 @@ def test_what_else_they_cannot_have_is_named(defaults):
     pools = [{"name": "a", "count": 1, "firewall": rules}]
     said = problems(defaults, **PRIVATE, pools=json.dumps(pools))
     assert "without public addresses" in said["pools[0].firewall"]
-    assert read_settings(
-        configured(defaults, **PRIVATE, pools=json.dumps([{**pools[0], "publicIpv4": True}]))
-    )
+    public = json.dumps([{**pools[0], "publicIpv4": True}])
+    assert read_settings(configured(defaults, **PRIVATE, pools=public))
     said = problems(defaults, pools=json.dumps([{"name": "a", "count": 1, "publicIpv4": "no"}]))
     assert said["pools[0].publicIpv4"].endswith("give true or false")
 
@@ -197,14 +196,9 @@ THROUGH_ANOTHER = {"jump": {"address": "203.0.113.10", "host_key": "K"}}
 # nothing is done again behind another NAT server
 UNAFFECTED = [K3sAgentProvider, ImportedImageProvider, PodNetworkProvider, NodeReadinessGateProvider]
 # the first two show whether it leads there; the others are read and deleted by what the state has
-AFFECTED = [
-    BootProvider,
-    NatSetupProvider,
-    K3sServerProvider,
-    DrainOnDeleteProvider,
-    NodeRegistrationProvider,
-]
-AFFECTED += [NodeGroupProvider, ReadyNodesProvider, LoadBalancerCleanupProvider, EtcdMemberGuardProvider]
+AFFECTED = [BootProvider, NatSetupProvider, K3sServerProvider, DrainOnDeleteProvider]
+AFFECTED += [NodeRegistrationProvider, NodeGroupProvider, ReadyNodesProvider, LoadBalancerCleanupProvider]
+AFFECTED += [EtcdMemberGuardProvider]
 
 
 @pytest.mark.parametrize("provider", [*UNAFFECTED, SecurityUpdatesProvider, *AFFECTED])
@@ -231,17 +225,11 @@ def test_another_control_server_is_reached_where_it_can_be():
     assert "no NAT server" in Peer("1", "c", "", "10.0.0.1", True).unreachable
 
 
-# --- a gateway of one's own
-
-
 @pytest.fixture
 def own(tmp_path, pair):
     (tmp_path / "key").write_text(pair["private_key"])
-    return {
-        "ssh": "198.51.100.7",
-        "hostKey": pair["public_key"].rpartition(" ")[0],
-        "keyFile": f"{tmp_path}/key",
-    }
+    host_key = pair["public_key"].rpartition(" ")[0]
+    return {"ssh": "198.51.100.7", "hostKey": host_key, "keyFile": f"{tmp_path}/key"}
 
 
 def test_through_a_gateway_of_ones_own(declared_with, own, pair):
@@ -274,9 +262,6 @@ def test_a_key_that_went_is_told_at_once(own, tmp_path):
     jump = {"address": "198.51.100.7", "host_key": "H", "key_file": own["keyFile"]}
     with pytest.raises(GatewayKeyError, match=r"key in .*gateway\.keyFile can't be used: .*No such file"):
         host_of({"address": "10.0.0.3", "private_key": "K", "jump": jump})
-
-
-# --- over SSH
 
 
 class Forwards(asyncssh.SSHServer):
@@ -333,9 +318,6 @@ async def test_who_is_missing_on_the_way_is_named(pair, unused_tcp_port_factory,
     with pytest.raises(UnreachableError, match=said):
         async with connect(host, timeout=0):  # one attempt is enough to know
             pass
-
-
-# --- scripts
 
 
 @given(network=st.integers(0, 255).map(lambda part: IPv4Network(f"10.{part}.0.0/16")))

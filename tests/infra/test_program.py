@@ -1,7 +1,6 @@
 """The whole program against a stand-in for the engine: which resources, with which options."""
 
 import base64
-import functools
 import importlib
 import json
 import pickle
@@ -9,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from infra_settings import configured, read_settings
+from infra_settings import read_settings
 
 from ccm_pulumi.config.labels import OURS
 from ccm_pulumi.config.placement import Placement
@@ -35,16 +34,8 @@ class Program:
 
 
 @pytest.fixture(scope="module")
-def declared(engine, defaults):
-    """Declares the environment with some settings changed; each set of changes only once."""
-
-    @functools.cache
-    def declare(**changes: str) -> Program:
-        settings = read_settings(configured(defaults, **changes))
-        program = importlib.import_module("infra.__main__")
-        return Program(engine(lambda: program.declare(settings, TOKEN)))
-
-    return declare
+def declared(declared_with):
+    return lambda **changes: Program(declared_with(**changes))
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
@@ -192,8 +183,9 @@ def test_of_an_unreachable_cluster_nothing_is_forgotten(declared):
 
 
 def test_secrets_are_never_plain(declared):
-    program = declared(workerCount="1")
-    plain = {"private_key": "P", "token": "S" * 64, "kubeconfig": "K", "stringData": TOKEN}
+    program = declared(workerCount="1", controlCount="3")
+    plain = {"private_key": "P", "token": "S" * 64, "agent_token": "S" * 64}
+    plain |= {"kubeconfig": "K", "stringData": TOKEN}
     seen = Counter()
     for item in program.all:
         for name in plain.keys() & item.inputs.keys():
@@ -236,9 +228,8 @@ def test_the_deployment_is_fitted_to_the_cluster(declared):
 def test_an_image_in_a_registry_is_not_built(declared):
     program = declared(ccmImage="registry.example.com/ccm:7")
     assert not program.of(f"{DYNAMIC}CcmImage")
-    (container,) = program.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"][
-        "containers"
-    ]
+    pod = program.one("kubernetes:apps/v1:Deployment").inputs["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
     assert container["image"] == "registry.example.com/ccm:7"
 
 
@@ -397,18 +388,15 @@ def urn_of(item):
     return f"{parents}{'$' if parents else ''}{item.type}::{item.name}"
 
 
-def test_pods_are_replaced_when_their_service_account_is_a_new_one(declared_with):
+def test_pods_are_replaced_when_their_service_account_is_a_new_one(declared):
     pools = [{"name": "burst", "max": 2, "serverType": "cpx22"}]
     window = {"days": ["sun"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}
-    program = declared_with(
-        pools=json.dumps(pools), osUpgrades=json.dumps(window), cloudProviderName="hcloud"
-    )
-    accounts = {
-        item.inputs["metadata"]["name"]: f"uid-{item.name}"
-        for item in program
-        if item.type == "kubernetes:core/v1:ServiceAccount"
-    }
-    users = [item.inputs["spec"]["template"] for item in program if "template" in item.inputs.get("spec", {})]
+    changes = {"pools": json.dumps(pools), "osUpgrades": json.dumps(window), "cloudProviderName": "hcloud"}
+    program = declared(**changes)
+    found = program.of("kubernetes:core/v1:ServiceAccount")
+    accounts = {item.inputs["metadata"]["name"]: f"uid-{item.name}" for item in found}
+    specs = [item.inputs.get("spec", {}) for item in program.all]
+    users = [spec["template"] for spec in specs if "template" in spec]
     assert len(users) == len(accounts) == 3
     for template in users:
         uid = accounts[template["spec"]["serviceAccountName"]]

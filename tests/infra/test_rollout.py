@@ -1,8 +1,7 @@
 """The order in which changes roll out to servers."""
 
-import importlib
-
 import pytest
+from control_servers import DYNAMIC, SERVER
 from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import configured, read_settings
@@ -11,8 +10,6 @@ from ccm_pulumi.config.server_spec import CONTROL_ROLES
 from ccm_pulumi.servers.rollout import pool_rollout_order, rollout_order
 
 CONTROL = "control"
-SERVER = "hcloud:index/server:Server"
-DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 
 pools = st.integers(1, 12).flatmap(
     lambda count: st.tuples(
@@ -57,11 +54,10 @@ def servers(defaults):
     return wait
 
 
-def test_the_engine_is_told_of_a_server_when_it_is_its_turn_and_of_no_dependency(engine, defaults):
+def test_the_engine_is_told_of_a_server_when_it_is_its_turn_and_of_no_dependency(declared_with, defaults):
     settings = read_settings({**defaults, "ccm-from-scratch:controlCount": "3"})
     existing = {*CONTROL_ROLES, "worker-1", "worker-2"}
-    program = importlib.import_module("infra.__main__")
-    told = engine(lambda: program.declare(settings, "T" * 64, existing=existing))
+    told = declared_with(existing, controlCount="3")
     order = [(item.type, item.name) for item in told]
     for role, others in rollout_order(settings, existing).items():
         over = DYNAMIC + ("ReadyAgain" if role == "worker-2" else "K3sServer")

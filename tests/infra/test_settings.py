@@ -14,7 +14,7 @@ from ccm_pulumi.config.server_spec import CONTROL_ROLES
 from ccm_pulumi.config.setting_types import key_of
 from ccm_pulumi.config.settings import Settings
 from ccm_pulumi.config.validation import address_problems, parse_settings, rollout_capacity_problems
-from ccm_pulumi.lib.errors import MAX_ALLOWED_LENGTH, MAX_VALUE_LENGTH, ConfigurationError
+from ccm_pulumi.lib.errors import MAX_ALLOWED_LENGTH, MAX_VALUE_LENGTH
 from ccm_pulumi.lib.files import ROOT
 from k3s_standin.versions import VERSION
 
@@ -37,17 +37,9 @@ def test_committed_stacks_only_set_known_keys():
 
 
 def test_all_problems_are_reported_at_once(defaults):
-    found = problems_of(
-        configured(
-            defaults,
-            workerCount="-1",
-            subnetCidr="10.0.0.1/24",
-            cni="calico",
-            workerCuont="3",
-            clusterName="A_b",
-        )
-    )
-    assert set(found) == {"workerCount", "subnetCidr", "cni", "workerCuont", "clusterName"}
+    wrong = {"workerCount": "-1", "subnetCidr": "10.0.0.1/24", "cni": "calico", "workerCuont": "3"}
+    found = problems_of(configured(defaults, **wrong, clusterName="A_b"))
+    assert set(found) == {*wrong, "clusterName"}
     assert "'-1'" in found["workerCount"]
     assert "0 to 99" in found["workerCount"]
     assert "native, cilium" in found["cni"]
@@ -57,12 +49,6 @@ def test_all_problems_are_reported_at_once(defaults):
 
 def test_keys_of_other_namespaces_are_not_ours(defaults):
     assert read_settings({**defaults, "hcloud:token": "x", "kubernetes:context": "y"})
-
-
-def test_a_missing_value_is_a_problem(defaults):
-    configuration = dict(defaults)
-    del configuration["ccm-from-scratch:location"]
-    assert "is not set" in problems_of(configuration)["location"]
 
 
 @pytest.mark.parametrize(
@@ -147,16 +133,6 @@ def test_labels_that_the_cloud_takes(defaults):
     assert read == {**labels, "generation": "2", "spot": "true"}
 
 
-@given(text=st.text(max_size=30))
-def test_any_text_as_a_range_is_a_range_or_a_problem(defaults, text):
-    configuration = configured(defaults, networkCidr=text)
-    try:
-        settings = read_settings(configuration)
-    except ConfigurationError:
-        return
-    assert str(settings.network_cidr) == text
-
-
 SOURCES = ("sshAllowedCidrs", "nodePortAllowedCidrs")
 
 
@@ -225,10 +201,7 @@ def test_what_is_neither_a_value_nor_a_list_of_values(defaults, key, says, value
 def test_more_ranges_than_a_rule_takes(defaults):
     ranges = [f"198.51.100.{number}" for number in range(101)]
     assert set(problems_of(configured(defaults, sshAllowedCidrs=json.dumps(ranges)))) == {"sshAllowedCidrs"}
-    assert (
-        len(read_settings(configured(defaults, sshAllowedCidrs=json.dumps(ranges[:100]))).ssh_allowed_cidrs)
-        == 100
-    )
+    assert read_settings(configured(defaults, sshAllowedCidrs=json.dumps(ranges[:100])))
 
 
 @pytest.mark.parametrize("left_out", [True, False])
@@ -395,12 +368,6 @@ def test_an_existing_cluster_may_have_several_control_servers(defaults):
     assert {*CONTROL_ROLES[:3]} < {server.role for server in there.servers}
 
 
-def test_ranges_are_judged_beside_pools_that_are_wrong(defaults):
-    pools = [{"name": "a", "count": 1}, {"name": "a", "count": 1}]
-    found = problems_of(configured(defaults, pools=json.dumps(pools), serviceCidr="10.0.0.0/24"))
-    assert {key.partition("[")[0] for key in found} == {"pools", "serviceCidr"}
-
-
 @pytest.mark.parametrize("unread", ["subnetCidr", "pools", "controlCount"])
 def test_what_could_not_be_read_blames_no_other_setting(defaults, unread):
     found = problems_of(
@@ -409,11 +376,16 @@ def test_what_could_not_be_read_blames_no_other_setting(defaults, unread):
     assert list(found) == [unread]
 
 
-def test_what_could_not_be_read_hides_nothing_that_does_not_ask_for_it(defaults):
-    assert set(problems_of(configured(defaults, pools="?", networkCidr="8.0.0.0/6"))) == {
-        "pools",
-        "networkCidr",
-    }
+@pytest.mark.parametrize(
+    ("pools", "ranges"),
+    [
+        ("?", {"networkCidr": "8.0.0.0/6"}),
+        ('[{"name": "a", "count": 1}, {"name": "a", "count": 1}]', {"serviceCidr": "10.0.0.0/24"}),
+    ],
+)
+def test_ranges_are_judged_beside_pools_that_are_wrong(defaults, pools, ranges):
+    found = problems_of(configured(defaults, pools=pools, **ranges))
+    assert {key.partition("[")[0] for key in found} == {"pools", *ranges}
 
 
 def meanwhile(defaults, existing, pools, **more):

@@ -14,8 +14,7 @@ from pulumi.runtime import rpc
 from ccm_pulumi.cluster import k3s_scripts
 from ccm_pulumi.cluster.drain import BY_US, EXCLUDED, UPGRADING, Traffic, readmission
 from ccm_pulumi.cluster.k3s_installation import K3sAgentProvider, K3sServerProvider, is_upgrade
-from ccm_pulumi.cluster.k3s_scripts import print_version
-from ccm_pulumi.cluster.k3s_upgrade import drain_for_upgrade, installed_in, refuse, release_of
+from ccm_pulumi.cluster.k3s_upgrade import drain_for_upgrade, refuse, release_of
 from ccm_pulumi.cluster.k3s_versions import follows, oldest, parts, pinned, why_not
 from ccm_pulumi.cluster.node_readiness_gate import (
     NodeReadinessGateProvider,
@@ -127,6 +126,9 @@ AGENT = {
 }
 
 
+# what was asked for before is no upgrade, whatever the installer has brought then
+NOTED = {**AGENT, "installed": "v1.36.4+k3s1", "release": json.dumps(["u", "stable", "v1.36.3+k3s1"])}
+ASKED = {"install_url": "u", "channel": "stable", "version": "v1.36.3+k3s1"}
 # the installed version is the one that the channel led to
 FOLLOWS = {**AGENT, "version": "", "channel": "stable", "installed": "v1.36.3+k3s1"}
 
@@ -141,13 +143,11 @@ FOLLOWS = {**AGENT, "version": "", "channel": "stable", "installed": "v1.36.3+k3
         (AGENT, {"node_labels": {"disk": "fast"}}, False),
         (AGENT, {"version": "v1.36.3+k3s1", "cluster": "8/a/b"}, False),
         (FOLLOWS, {"channel": "", "version": "v1.36.3+k3s1"}, False),
-        (
-            FOLLOWS,
-            {"channel": "", "version": "v1.36.3+k3s1", "install_url": "https://get.k3s.io#sha256=0"},
-            False,
-        ),
+        (FOLLOWS, {"channel": "", "version": "v1.36.3+k3s1", "install_url": "https://x#sha256=0"}, False),
         (FOLLOWS, {"channel": "", "version": "v1.36.4+k3s1"}, True),
         (FOLLOWS, {"channel": "latest"}, True),
+        (NOTED, ASKED, False),
+        (NOTED, {**ASKED, "version": "v1.37.0+k3s1"}, True),
     ],
 )
 def test_only_another_k3s_in_the_same_cluster_is_an_upgrade(before, change, upgrade):
@@ -203,21 +203,12 @@ esac"""
     return has, host
 
 
-async def test_the_machine_tells_which_k3s_it_has(machine):
-    from ccm_pulumi.cluster.k3s_installation import run_on
-
-    has, host = machine
-    has(version="v1.35.4+k3s1")
-    assert installed_in(await run_on(host, print_version(), "asking")) == "v1.35.4+k3s1"
-    assert installed_in("nothing") == ""
-
-
 # as in k3s's own installer
 CHANNELS = (
     "    INSTALL_K3S_CHANNEL_URL=${INSTALL_K3S_CHANNEL_URL:-'https://k3s.example/v1-release/channels'}\n"
 )
 # not on every machine that runs the fast tests
-CURL_THAT_IS_LED = """for word; do
+CURL = """for word; do
   [ "$before" != -o ] || file=$word
   [ "$before" != -w ] || format=$word
   before=$word
@@ -236,7 +227,7 @@ def control_server(machine, tmp_path, monkeypatch):
     monkeypatch.setattr(k3s_scripts, "FOLDER", str(tmp_path / "etc"))
     has, host = machine
     has(version="v1.35.4+k3s1")
-    curl = CURL_THAT_IS_LED.replace("cat leads", f"cat {tmp_path}/leads")
+    curl = CURL.replace("cat leads", f"cat {tmp_path}/leads")
     programs(tmp_path, ip="echo ' 10.0.0.2/32'", systemctl="", curl=curl)
     wishes, installer = tmp_path / "wishes", tmp_path / "install.sh"
     props = {
@@ -307,7 +298,7 @@ async def test_where_nobody_tells_where_a_channel_leads_the_installer_goes_and_i
 
 
 def node(name="w-1", *, labels=None, annotations=None, control=False, **spec):
-    labels = {**(labels or {}), **({"node-role.kubernetes.io/control-plane": "true"} if control else {})}
+    labels = (labels or {}) | ({"node-role.kubernetes.io/control-plane": "true"} if control else {})
     return {
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": annotations or {}},
@@ -342,22 +333,16 @@ async def test_a_drain_that_fails_stops_the_upgrade_and_says_how_to_go_on(machin
     assert "was not deleted" not in str(it.value)
 
 
-# not on every machine that runs the fast tests
-CURL = """while [ $# -gt 1 ]; do
-  [ "$1" != -o ] || file=$2
-  shift
-done
-cp "${1#file://}" "$file"
-"""
-
-
 @pytest.fixture
 def agent(machine, tmp_path):
-    """Updates an agent's k3s on that server; gives what happened, step by step."""
+    """Updates an agent's k3s on that server; gives what happened step by step, and what was asked for."""
     has, host = machine
     told = has(node(), version="v1.36.3+k3s1")
     programs(tmp_path, ip="echo ' 10.0.0.2/32'", systemctl=f"echo systemctl >> {tmp_path}/log", curl=CURL)
-    (tmp_path / "install.sh").write_text(f"[ ! -e {tmp_path}/broken ] && echo install >> {tmp_path}/log\n")
+    asks = "$(env | grep -E '^INSTALL_K3S_(VERSION|CHANNEL)=')"
+    (tmp_path / "install.sh").write_text(
+        f'[ ! -e {tmp_path}/broken ] && echo "install {asks}" >> {tmp_path}/log\n'
+    )
     reached = {"address": host.address, "host_key": host.host_key}
     props = {
         **AGENT,
@@ -370,21 +355,42 @@ def agent(machine, tmp_path):
         "drain_seconds": 30,
     }
 
-    async def update(**changes):
+    async def update(before=(), **changes):
         provider = K3sAgentProvider()
         # nobody listens there: whether load balancers still send is unknown, which keeps nobody
         there = {"hcloud:token": "T" * 64, "hcloud:endpoint": "http://127.0.0.1:9"}
         provider.configure(ConfigureRequest(there))
-        result = await asyncio.to_thread(provider.update, "1", props, {**props, **changes})
-        return [line.split()[0] for line in told()], result.outs
+        olds, news = {**props, **dict(before)}, {**props, **changes}
+        result = await asyncio.to_thread(provider.update, "1", olds, news)
+        (asked,) = (line.split()[1:] for line in told() if line.startswith("install "))
+        return [line.split()[0] for line in told()], asked, result.outs
 
     return update
 
 
 async def test_an_agent_is_drained_before_another_k3s_is_installed(agent):
-    steps, outs = await agent(version="v1.36.3+k3s1")
+    steps, _, outs = await agent(version="v1.36.3+k3s1")
     assert steps == ["annotate", "cordon", "label", "drain", "install", "systemctl"]
     assert outs["installed"] == "v1.36.3+k3s1"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "asked"),
+    [
+        *(({"channel": name, "version": ""}, "v1.36.3+k3s1") for name in ("stable", "v1.36", "v1.37")),
+        ({"version": "v1.36.4+k3s1"}, "v1.36.4+k3s1"),
+    ],
+)
+async def test_no_worker_gets_a_newer_k3s_than_its_control_servers_by_a_channel(agent, wanted, asked):
+    assert (await agent(**wanted))[1] == [f"INSTALL_K3S_VERSION={asked}"]
+
+
+async def test_a_worker_is_drained_before_it_gets_the_k3s_to_which_its_control_servers_went(agent):
+    follows = {"channel": "stable", "version": ""}
+    before = {**follows, "installed": "v1.36.2+k3s1"}
+    steps, asked, _ = await agent(before, **follows, node_labels={"disk": "fast"})
+    assert steps[:4] == ["annotate", "cordon", "label", "drain"]
+    assert asked == ["INSTALL_K3S_VERSION=v1.36.3+k3s1"]
 
 
 @pytest.mark.parametrize(
@@ -434,13 +440,11 @@ def test_what_a_worker_lacks_after_its_turn(found, says):
     [("v1.36.3+k3s1", True), ("v1.36.3+k3s2", False), ("v1.37.0+k3s1", False), (None, True)],
 )
 def test_the_kubelet_has_to_be_the_one_that_was_installed(installed, complete):
-    assert (not still_lacks(view(node()), [CONTROL], "7", installed)) is complete
-
-
-def test_a_kubelet_of_plain_kubernetes_has_no_build_of_k3s():
-    plain = node()
-    plain["status"]["nodeInfo"]["kubeletVersion"] = "v1.36.3"
-    assert not still_lacks(view(plain), [CONTROL], "7", "v1.36.3+k3s1")
+    found = node()
+    assert (not still_lacks(view(found), [CONTROL], "7", installed)) is complete
+    # plain Kubernetes has no build of k3s
+    found["status"]["nodeInfo"]["kubeletVersion"] = "v1.36.3"
+    assert not still_lacks(view(found), [CONTROL], "7", "v1.36.3+k3s1")
 
 
 def test_nothing_is_waited_for_before_there_is_a_cloud_controller_manager():
@@ -545,13 +549,7 @@ def test_load_balancers_of_the_others_have_to_find_it_healthy():
 
 
 def test_the_others_are_those_of_the_same_pool():
-    names = {
-        "shop-a-1": "1",
-        "shop-a-2": "2",
-        "shop-a-12": "3",
-        "shop-a-b-1": "4",
-        "shop-b-1": "5",
-        "shop-control": "6",
-    }
+    names = {"shop-a-1": "1", "shop-a-2": "2", "shop-a-12": "3", "shop-a-b-1": "4", "shop-b-1": "5"}
+    names["shop-control"] = "6"
     nodes = {name: view(node(name, providerID=f"hcloud://{number}")) for name, number in names.items()}
     assert peers_of("shop-a-1", nodes) == {"2", "3"}

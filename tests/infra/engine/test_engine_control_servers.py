@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.engine.thing_lab import ThingLab
 from tests.pulumi_cloud import EmulatedCloud, lab_at
 
 pytestmark = pytest.mark.slow
@@ -14,9 +13,15 @@ ROLES = ("control", "control-2", "control-3")
 # What is installed on a server is a resource that looks at nothing, and notes what would be done.
 SEATS = """
 import os
+from pathlib import Path
 from ccm_pulumi.lib.dynamic import Provider
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
-from things import JOURNAL, note
+
+JOURNAL = Path(os.environ["JOURNAL"])
+
+def note(*what):
+    with JOURNAL.open("a") as file:
+        file.write(" ".join(what) + "\\n")
 
 def vote(role):
     return JOURNAL.with_name(f"vote-{role}")
@@ -111,16 +116,18 @@ pulumi.export("generation", identity.generation)
 @pytest.fixture
 def cluster(tmp_path: Path, cloud: EmulatedCloud):
     """Runs the program with so many control servers; what was done in the cluster, in its order."""
-    lab = lab_at(tmp_path, cloud, ThingLab)
+    journal = tmp_path / "journal"
+    lab = lab_at(tmp_path, cloud, JOURNAL=str(journal))
     lab.write("seats.py", SEATS)
     lab.program(PROGRAM)
 
     def run(count, image="ubuntu-24.04", *, command="up", fails=False, **more):
+        journal.write_text("")
         there = json.dumps(cloud.names("servers"))
         wanted = {"IMAGE": image, "EXISTING": there, "ROLES": json.dumps(ROLES[:count]), **more}
         done = lab.run(*([command, "--yes"] if command != "preview" else [command]), **wanted)
         assert bool(done.status) is fails, done.out + done.err
-        return done.out, lab.journal()
+        return done.out, journal.read_text().splitlines()
 
     run.lab = lab
     return run

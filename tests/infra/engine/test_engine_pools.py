@@ -42,40 +42,6 @@ def ids(cloud: EmulatedCloud) -> dict[str, int]:
     return {server["name"].removeprefix("ccm-from-scratch-"): server["id"] for server in servers}
 
 
-FIRST = of(pool("a", 2), pool("b", 1), pool("c", 2))
-EDITS = {
-    "another pool": (of(pool("a", 2), pool("new", 1), pool("b", 1), pool("c", 2)), set(), {"new-1"}),
-    "one in the middle goes": (of(pool("a", 2), pool("c", 2)), {"b-1"}, set()),
-    "one is renamed": (of(pool("a", 2), pool("d", 1), pool("c", 2)), {"b-1"}, {"d-1"}),
-    "one grows, one shrinks": (of(pool("a", 3), pool("b", 1), pool("c", 1)), {"c-2"}, {"a-3"}),
-    "another order": (of(pool("c", 2), pool("b", 1), pool("a", 2)), set(), set()),
-    "no placement group": (
-        of(pool("a", 2), pool("b", 1, placement_group=False), pool("c", 2)),
-        {"b-1"},
-        {"b-1"},
-    ),
-    "another place": (of(pool("a", 2), pool("b", 1, location="nbg1"), pool("c", 2)), {"b-1"}, {"b-1"}),
-}
-
-
-@pytest.mark.parametrize("edit", EDITS)
-def test_only_the_servers_of_that_pool_change(pooled: Lab, cloud: EmulatedCloud, edit: str) -> None:
-    pooled.up(WANTED=FIRST)
-    before = ids(cloud)
-    wanted, gone, new = EDITS[edit]
-    previewed = pooled.run("preview", WANTED=wanted)
-    assert previewed.status == 0, previewed.out + previewed.err
-    touched = re.findall(r"^ *(\S+) +hcloud:index:Server (\S+)", previewed.out, re.MULTILINE)
-    assert {name.removeprefix("c-") for sign, name in touched if sign != "="} >= gone | new
-    pooled.up(WANTED=wanted)
-    after = ids(cloud)
-    stays = set(before) - gone
-    assert set(after) == stays | new
-    assert {name: after[name] for name in stays} == {name: before[name] for name in stays}
-    assert all(after[name] not in before.values() for name in new)
-    assert "unchanged" in pooled.up(WANTED=wanted)
-
-
 def outside_of_groups(cloud: EmulatedCloud) -> None:
     """What somebody may do by hand in Hetzner's console."""
     for server in ids(cloud).values():
@@ -91,18 +57,6 @@ def test_a_lost_placement_group_replaces_no_server(pooled: Lab, cloud: EmulatedC
     assert previewed.status == 0, previewed.out + previewed.err
     planned = re.findall(r"^ *(\S+) +hcloud:index:Server (\S+)", previewed.out, re.MULTILINE)
     assert not [name for sign, name in planned if sign not in "~="], previewed.out
-
-
-def test_the_short_form_is_the_pool_of_its_name(pooled: Lab, cloud: EmulatedCloud) -> None:
-    pooled.up(WANTED='{"worker_count": 2}')
-    before, groups = ids(cloud), cloud.names("placement_groups")
-    pooled.up(WANTED=of(pool("worker", 2)))
-    assert ids(cloud) == before
-    pooled.up(WANTED=of(pool("db", 1), pool("worker", 2)))
-    assert before.items() <= ids(cloud).items()
-    assert cloud.names("placement_groups") == [*groups, "ccm-from-scratch-db-1"]
-    pooled.up(WANTED='{"worker_count": 2}')
-    assert ids(cloud) == before
 
 
 def test_rules_of_a_pool_come_and_go_with_its_servers_in_place(pooled: Lab, cloud: EmulatedCloud) -> None:
