@@ -183,21 +183,6 @@ class TestTargets:
         await site.ensure(view(), [cloud])
         assert len((await site.one())["targets"]) == 1
 
-    async def test_a_robot_server_without_internal_address_stays_a_target(self, site: BalancerSite) -> None:
-        observed = {"number": 7, "name": "robot", "ip": "198.51.100.7", "product": "AX41", "dc": "FSN1-DC1"}
-        await site.sky.admin("POST", "/robot/servers", observed)
-        await site.restart(**ROBOT)
-        robot = NodeView("robot", "hrobot://7", addresses=(Address("ExternalIP", "198.51.100.7"),))
-        service = view(annotations={"use-private-ip": "true"})
-        result = await site.ensure(service, [robot])
-        assert [one["ip"]["ip"] for one in (await site.one())["targets"]] == ["198.51.100.7"]
-        [notice] = [one for one in result.notices if one.reason == "InternalIPNotConfigured"]
-        assert "traffic through their public addresses" in notice.message
-        await site.restart()
-        result = await site.ensure(service, [robot])
-        assert len((await site.one())["targets"]) == 1, "there is no other"
-        assert {"RobotNotEnabled", "LoadBalancerTargetsKept"} <= {one.reason for one in result.notices}
-
     async def test_a_wrong_prefix_of_provider_ids_ends_no_traffic(self, site: BalancerSite) -> None:
         """As after a change of --cloud-provider in a running cluster."""
         good = await site.add_nodes("a", "b")
@@ -253,17 +238,6 @@ class TestTrouble:
         after = await site.one()
         assert (after["id"], after["services"]) == (before["id"], []), "its addresses may be in use"
 
-    @pytest.mark.parametrize("drop", ["before", "after"])
-    async def test_a_lost_answer_makes_one_load_balancer(self, site: BalancerSite, drop: str) -> None:
-        await site.add_nodes("a")
-        await site.sky.fault(method="POST", path="/load_balancers", drop=drop, times=1)
-        with pytest.raises(CloudUnavailable):
-            await site.ensure(view())
-        await site.ensure(view())
-        balancer = await site.one()
-        assert len(balancer["targets"]) == 1
-        assert balancer["labels"][LABEL] == UID
-
     async def test_a_lock_is_waited_for(self, site: BalancerSite) -> None:
         await site.ensure(view())
         await site.sky.fault(method="POST", path="/load_balancers/*", code="locked", times=3)
@@ -315,14 +289,6 @@ class TestTrouble:
 
 
 class TestDelete:
-    async def test_it_goes_and_going_twice_is_fine(self, site: BalancerSite) -> None:
-        await site.ensure(view())
-        await site.sky.forget_requests()
-        assert len((await site.balancers.delete(view())).steps) == 1
-        assert await site.requests() <= 3
-        assert await site.all() == []
-        assert (await site.balancers.delete(view())).steps == ()
-
     async def test_one_that_goes_at_the_same_moment_is_gone(self, site: BalancerSite) -> None:
         await site.ensure(view())
         await site.sky.fault(method="DELETE", path="/load_balancers/*", code="not_found", times=1)
@@ -334,10 +300,3 @@ class TestDelete:
         result = await site.balancers.delete(view())
         assert [notice.reason for notice in result.notices] == ["LoadBalancerProtected"]
         assert LABEL not in (await site.one())["labels"]
-
-    async def test_find(self, site: BalancerSite) -> None:
-        assert await site.balancers.find(view()) is None
-        made = await site.ensure(view())
-        found = await site.balancers.find(view())
-        assert found is not None
-        assert found.ingress == made.ingress

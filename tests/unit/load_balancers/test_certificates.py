@@ -36,30 +36,6 @@ def used(balancer: dict[str, Any]) -> dict[int, list[int]]:
 
 
 class TestUploaded:
-    async def test_by_id_and_name_with_blanks(self, site: BalancerSite) -> None:
-        one, two = await upload(site, "one"), await upload(site, "two")
-        service = view("web", 443, annotations={"protocol": "https", "http-certificates": f" {one} ,  two,"})
-        await site.ensure(service)
-        assert used(await site.one()) == {443: sorted([one, two])}
-        assert (await site.ensure(service)).steps == ()
-
-    async def test_a_missing_one_keeps_no_other_port_back(self, site: BalancerSite) -> None:
-        await upload(site, "one")
-        annotations = {
-            "port.443.protocol": "https",
-            "port.443.http-certificates": "one",
-            "port.8443.protocol": "https",
-            "port.8443.http-certificates": "lost",
-        }
-        service = view("web", 80, 443, 8443, annotations=annotations)
-        with pytest.raises(CloudError, match=r"port 8443 needs a certificate.*'lost'"):
-            await site.ensure(service)
-        assert used(await site.one()).keys() == {80, 443}
-        await upload(site, "lost")
-        site.cloud.load_balancers.certificates._invalid = True
-        await site.ensure(service)
-        assert used(await site.one()).keys() == {80, 443, 8443}
-
     async def test_of_two_that_fail_for_one_reason_each_has_its_own_address(self, site: BalancerSite) -> None:
         """One list of certificates serves all who wait for it, and so does its failure."""
         https = {"port.443.protocol": "https", "port.443.http-certificates": "one"}

@@ -399,12 +399,3 @@ class TestReverseNames:
         ]
         assert told(wanted(rdns={"ipv6": None}), there) == [(("change_dns_ptr", "ipv6"), set())]
         assert told(wanted(rdns={"ipv6": "z.example"}), actual()) == []
-        both = wanted(rdns={"ipv4": "a.example", "ipv6": "b.example"})
-        assert [change.body for change in changes(both, there)] == [
-            {"ip": "203.0.113.1", "dns_ptr": "a.example"},
-            {"ip": "2001:db8::1", "dns_ptr": "b.example"},
-        ]
-        assert [change.effect(there).public_net.ipv6.dns_ptr for change in changes(both, there)] == [
-            "y.example",
-            "b.example",
-        ]

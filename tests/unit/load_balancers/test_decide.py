@@ -213,36 +213,16 @@ class TestSite:
 class TestCertificates:
     ASKED: ClassVar = {"protocol": "https", "location": "fsn1"}
 
-    def test_those_that_are_there(self) -> None:
+    def test_a_port_whose_certificate_was_refused_stays_as_it_is(self) -> None:
         managed = {
             **self.ASKED,
             "certificate-type": "managed",
             "http-managed-certificate-domains": "a.example",
         }
-        found = decide(spec(managed, 443), known())
-        assert {number: request.domains for number, request in found.requests.items()} == {-1: ("a.example",)}
-        assert [listener.http.certificates for listener in found.listeners if listener.http] == [(-1,)]
-        vain = dict.fromkeys(found.requests.values())
+        vain = dict.fromkeys(decide(spec(managed, 443), known()).requests.values())
         there = balancer({}, 443, 444)
         held = decide(spec(managed, 443), known(there, certificates=ObservedCertificates(requested=vain)))
         assert (held.listeners, held.foreign_ports, held.requests) == ((), {443}, {})
-
-    def test_one_that_failed_is_tried_again_and_kept(self) -> None:
-        managed = {
-            **self.ASKED,
-            "certificate-type": "managed",
-            "http-managed-certificate-domains": "a.example",
-        }
-        failed = Certificate(
-            9,
-            "mine",
-            type="managed",
-            domain_names=("a.example",),
-            labels={LEADER: UID},
-            status=CertificateStatus(issuance="failed"),
-        )
-        found = decide(spec(managed, 443), known(certificates=ObservedCertificates({9: failed})))
-        assert (found.managed, found.retries, found.requests) == ({9}, (failed,), {})
 
     def test_none_is_requested_where_there_is_no_room(self) -> None:
         managed = {
@@ -306,10 +286,6 @@ class TestWhoseItBecomes:
         same = {"algorithm": Algorithm("least_connections")}
         labels = decide(asked, known(balancer({}, 80, **same))).labels
         assert decide(asked, known(balancer({**labels}, 80, **same))).labels == labels
-
-    def test_of_a_new_one(self) -> None:
-        [listener] = decide(spec({"location": "fsn1"}, fields=LOCAL), known()).listeners
-        assert listener.health_check == self.HEALTHZ
 
 
 class TestNotAdopted:

@@ -214,9 +214,6 @@ class TestChecks:
         assert (listener.listen_port, listener.destination_port) == (80, 30_080)
         return listener.health_check
 
-    def test_the_usual_one(self) -> None:
-        assert self.check(spec({})) == HealthCheck(protocol="tcp", port=30_080)
-
     def test_one_by_http(self) -> None:
         asked = spec(
             {

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 from desired_cases import LARGE, LEADER, OTHER, OURS, balancer, observed, spec, timed
+from msgspec import structs
 from service_view import UID
 
 from ccm.hetzner.api.models import (
@@ -113,32 +114,14 @@ class TestRemembered:
     def test_what_the_official_ccm_has_made_so_is_not(self) -> None:
         """As long as nothing else about its load balancer changes."""
         assert annotated_label(spec(EVERYTHING), observed(MADE), NONE) == ""
-        assert annotated_label(spec(EVERYTHING), observed(balancer()), NONE) == "-".join(sorted(ALL))
-
-    @pytest.mark.parametrize("name", sorted(ALL))
-    def test_each_by_itself(self, name: str) -> None:
-        keys = {
-            "algorithm": "algorithm-type",
-            "public": "disable-public-network",
-            "ipv4": "ipv4-rdns",
-            "ipv6": "ipv6-rdns",
-            "protection": "delete-protection",
-        }
-        key = keys.get(name, name)
-        alone = spec({key: EVERYTHING[key]})
-        assert annotated_label(alone, observed(balancer()), NONE) == name
-        assert annotated_label(alone, observed(MADE), NONE) == ""
-        ours = balancer(
-            {NAMESPACE: "shop"}, **{one: getattr(MADE, one) for one in ("public_net", "algorithm")}
-        )
-        assert annotated_label(alone, observed(ours), NONE) == name
-        again = LoadBalancer(
-            **{
-                **{struct_field: getattr(MADE, struct_field) for struct_field in MADE.__struct_fields__},
-                "labels": {LEADER: UID, ANNOTATED: name},
-            }
-        )
-        assert annotated_label(alone, observed(again), NONE) == name
+        for annotated in (
+            balancer(),
+            structs.replace(MADE, labels={LEADER: UID, NAMESPACE: "shop"}),
+            structs.replace(MADE, labels={LEADER: UID, ANNOTATED: "-".join(ALL)}),
+        ):
+            assert annotated_label(spec(EVERYTHING), observed(annotated), NONE) == "-".join(sorted(ALL))
+        named = structs.replace(MADE, labels={LEADER: UID, ANNOTATED: "name"})
+        assert annotated_label(spec(EVERYTHING), observed(named), NONE) == "name"
 
     def test_what_can_not_go_back_yet_is_remembered(self) -> None:
         there = observed(balancer({ANNOTATED: "type-name"}))

@@ -242,7 +242,6 @@ class TestOnPrimaryIps:
             (replace(FOUR, blocked=True), {}, "is blocked"),
             (FOUR, {"location": "fsn1"}, f"is in hel1, but {PREFIX}location is 'fsn1'"),
             (FOUR, {"network-zone": "us-east"}, f"is in eu-central, but {PREFIX}network-zone is 'us-east'"),
-            (FOUR, {"disable-public-network": "true"}, "needs the public network"),
             (replace(FOUR, labels={"ccm-from-scratch/namespace": "else"}), {}, "isn't the ID or name"),
             (replace(FOUR, labels={"ccm-from-scratch/cluster": "else"}), {}, "isn't the ID or name"),
         ],
@@ -253,12 +252,10 @@ class TestOnPrimaryIps:
         key = f"{PREFIX}public-net-ipv4"
         assert found.problems[key].startswith(f"{key}: 'four' {why}")
 
-    def test_not_in_two_places_and_not_on_one_address_of_both_families(self) -> None:
+    def test_not_in_two_places(self) -> None:
         there = {"ipv4": FOUR, "ipv6": replace(SIX, location=LOCATIONS[0])}
         found = choose_placement(spec({**ON_FOUR, **ON_SIX}), observed(primary_ips=there))
         assert "is in fsn1, but the other Primary IP is in hel1" in found.problems[f"{PREFIX}public-net-ipv6"]
-        both = spec({"public-net-ipv4": "a", "public-net-ipv6": "a"})
-        assert len(choose_placement(both, observed()).problems) == 2
 
     def test_a_label_is_for_a_namespace_where_the_operator_says_so(self) -> None:
         asked = spec(ON_FOUR)

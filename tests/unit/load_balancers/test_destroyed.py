@@ -69,26 +69,6 @@ async def test_one_with_a_foreign_listener_is_released(site: BalancerSite) -> No
     assert sorted(one["listen_port"] for one in left["services"]) == [25, 80]
 
 
-@pytest.mark.parametrize("code", ["locked", "conflict"])
-async def test_one_that_is_being_changed_is_waited_for(site: BalancerSite, code: str) -> None:
-    await site.ensure(view())
-    await site.sky.fault(method="DELETE", path="/load_balancers/*", code=code, times=3)
-    await destroy(site)
-    assert await site.all() == []
-
-
-async def test_a_protected_one_stays_and_is_named_with_the_remedy(site: BalancerSite) -> None:
-    await site.ensure(view())
-    made = await site.one()
-    await site.act(made["id"], "change_protection", delete=True)
-    with pytest.raises(InfraError, match=f"hcloud load-balancer disable-protection {made['id']} delete"):
-        await destroy(site)
-    assert (await site.one())["id"] == made["id"]
-    await site.act(made["id"], "change_protection", delete=False)
-    await destroy(site)
-    assert await site.all() == []
-
-
 async def test_one_that_was_protected_when_its_service_went_is_named_too(site: BalancerSite) -> None:
     await site.ensure(view(annotations={"delete-protection": "true"}))
     await site.balancers.delete(view())

@@ -59,11 +59,6 @@ def test_what_both_understand_is_not_named() -> None:
 def test_every_key_of_ours_says_what_would_happen_and_what_to_do(key: str) -> None:
     [sentence] = differences({key: EXAMPLES[key]})
     assert sentence == f"{PREFIX}{key}: {OURS[key]}"
-    assert ". " in sentence or key == "labels"
-
-
-def test_the_texts_about_our_keys_are_about_keys() -> None:
-    assert {key.name for key in TABLE if key.ours} == OURS.keys()
 
 
 def test_a_protected_one_is_not_deleted_by_the_official_one() -> None:
@@ -88,20 +83,14 @@ def test_keys_of_single_ports() -> None:
 UNREADABLE = [
     ("health-check-interval", "20", "20s"),
     ("health-check-protocol", " http ", "http"),
-    ("http-cookie-lifetime", "600", "600s"),
-    ("use-private-ip", " true ", "true"),
     ("use-private-ip", "tRUE", "true"),
     ("use-private-ip", "", None),
-    ("disable-private-ingress", " true ", "true"),
     ("health-check-port", " 8080 ", "8080"),
     ("http-certificates", "a, b,", "a,b"),
-    ("name", " shop ", "shop"),
     ("name", "", None),
     ("type", "LB21", "lb21"),
-    ("certificate-type", "Managed", "managed"),
     ("hostname", "shop.example.com.", "shop.example.com"),
     ("private-subnet-ip-range", "10.0.1.0/255.255.255.0", "10.0.1.0/24"),
-    ("private-subnet-ip-range", "10.0.1.7/255.255.255.0", "10.0.1.0/24"),
     ("http-managed-certificate-acme-staging", "tRue", "true"),
 ]
 

@@ -60,13 +60,23 @@ values = st.builds(
             "ü,",
             "-.",
             "*.",
+            "²",
+            "١٢",
+            "1e9s",
+            "a=b,c in (d",
+            "0.0.0.0/0",
+            "true",
+            "managed",
+            "https",
         ]
     ),
     st.sampled_from([1, 40, 3_000, MAX_ANNOTATIONS_LENGTH - 200, 250_000]),
 )
 keys = st.one_of(
     st.sampled_from(sorted(KEYS)),
-    st.builds("port.{}.{}".format, st.integers(0, 70_000), st.sampled_from(sorted(PORT_KEYS))),
+    st.builds(
+        "port.{}.{}".format, st.integers(-1, 70_000) | st.just("9" * 50), st.sampled_from(sorted(PORT_KEYS))
+    ),
     st.text("abc-.0", min_size=1, max_size=60),
 )
 managed = {"protocol": "https", "certificate-type": "managed"}
@@ -122,6 +132,7 @@ def test_what_is_read_is_bounded_and_looked_at_once(service: ServiceView) -> Non
     found = read(service, NO_DEFAULTS, network=True)
     assert all(number <= service_count(service, text) for text, number in looks.items())
     assert len(found.ports) <= MAX_PORTS
+    assert all(name in problem for name, problem in found.problems.items())
     assert size(found) < 20 * MAX_ANNOTATIONS_LENGTH
     assert len(found.nodes.requirements) <= MAX_CONDITIONS
     for port in found.ports.values():

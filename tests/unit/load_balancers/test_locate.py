@@ -283,13 +283,6 @@ def test_what_was_annotated_before_counts_where_there_is_a_load_balancer() -> No
     assert (none.former, none.ownership) == ((frozenset(), frozenset()), labels.Ownership())
 
 
-def test_what_labels_remember_of_annotations() -> None:
-    remembered = {"annotated": "name-type-odd", "annotated-timeout-idle": "", "annotated-interval": ""}
-    there = balancer(5, **{f"ccm-from-scratch/{key}": value for key, value in remembered.items()})
-    ownership = labels.ownership_of(view(), there)
-    assert (ownership.settings, ownership.fields) == ({"name", "type", "odd"}, {"timeout_idle", "interval"})
-
-
 def test_an_impossible_service_takes_none_and_keeps_its_own() -> None:
     allowed = ClusterScope("c1", Tenants(adopt=frozenset({"shop"})))
     spec = read(

@@ -25,8 +25,9 @@ from ccm.hetzner.api.models import (
 from ccm.hetzner.load_balancers.desired.desired_state import DesiredState
 from ccm.hetzner.load_balancers.listeners import comparable
 from ccm.hetzner.load_balancers.plan.planner import changes as plan
-from ccm.hetzner.load_balancers.plan.steps import NOTHING, Key, create, creation_body
 from ccm.hetzner.load_balancers.plan.steps import Change as Step
+from ccm.hetzner.load_balancers.plan.steps import Key
+from ccm.hetzner.load_balancers.spec import SETTINGS
 from ccm.hetzner.load_balancers.targets import Target, target_of
 
 TYPES = (
@@ -174,6 +175,11 @@ def test_a_plan_leads_to_what_is_desired(desired: DesiredState, actual: LoadBala
     assert present == set(desired.targets or ())
     assert reached.name == desired.name
     assert reached.labels == desired.labels
+    assert reached.load_balancer_type == desired.type
+    public = actual.public_net.enabled if desired.public is None else desired.public
+    assert reached.public_net.enabled is public
+    assert all(SETTINGS[name].value_of(reached) == value for name, value in desired.settings.items())
+    assert reached.public_net.ipv4.dns_ptr == desired.rdns.get("ipv4", actual.public_net.ipv4.dns_ptr)
 
 
 @given(desires(), actuals())
@@ -189,7 +195,6 @@ def test_every_step_needs_only_steps_that_come_before_it(desired: DesiredState, 
 def test_parts_of_others_stay(
     desired: DesiredState, actual: LoadBalancer, ports: set[int], servers: set[int]
 ) -> None:
-
     foreign = {service.listen_port for service in actual.services} & ports
     taken = {
         port
@@ -228,16 +233,3 @@ def test_targets_stay_while_there_is_room(desired: DesiredState, actual: LoadBal
     for planned in plan(desired, actual):
         balancer = planned.effect(balancer)
         assert len(balancer.targets) >= at_least
-
-
-@given(desires())
-def test_a_creation_asks_for_nothing_that_is_impossible(desired: DesiredState) -> None:
-    parts = plan(desired, NOTHING)
-    body = creation_body(desired, parts)
-    assert len(body.get("services", [])) == len(desired.listeners)
-    if "network" not in body:
-        assert not any(one.get("use_private_ip") for one in body.get("targets", []))
-    whole, *fewer = create(desired, parts).bodies
-    assert whole == body
-    assert not any("targets" in one for one in fewer)
-    assert not any("services" in one for one in fewer[bool(desired.targets) :])

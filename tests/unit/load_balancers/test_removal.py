@@ -1,6 +1,7 @@
 """A Service goes: it never hangs on what is not its any more, and its steps go on from any point."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from balancer_site import LABEL, BalancerSite, view
@@ -13,14 +14,7 @@ ADDRESS = "203.0.113.250"
 
 async def with_status(site: BalancerSite, service: ServiceView) -> ServiceView:
     """The Service with the addresses that its status has by now."""
-    result = await site.ensure(service)
-    return view(
-        service.name, annotations=_annotations(service), addresses=tuple(entry.ip for entry in result.ingress)
-    )
-
-
-def _annotations(service: ServiceView) -> dict[str, str]:
-    return {key.partition("/")[2]: value for key, value in service.annotations.items()}
+    return replace(service, addresses=tuple(entry.ip for entry in (await site.ensure(service)).ingress))
 
 
 async def unlabel(site: BalancerSite) -> None:

@@ -126,18 +126,6 @@ def test_what_a_load_balancers_target_is() -> None:
     assert targets_of(None) == frozenset()
 
 
-@pytest.mark.parametrize(
-    ("target", "told"),
-    [
-        (Target(server=5), "server 5"),
-        (Target(server=5, private=True), "server 5 by its private address"),
-        (Target(ip="198.51.100.7"), "address 198.51.100.7"),
-    ],
-)
-def test_a_target_is_described(target: Target, told: str) -> None:
-    assert str(target) == told
-
-
 def server(number: int) -> Server:
     return Server(
         id=number, name=f"s{number}", public_net=ServerPublicNet(ipv4=PublicAddress(ip="203.0.113.1"))
@@ -164,12 +152,6 @@ def test_the_choice(order: list[int], present: set[int], deleted: set[int], limi
         f"n{number:02}" for number in sorted(number for _, number in possible[limit:])
     )
     assert told.get("ServerNotFound", "").count("n") == len(gone)
-
-
-def test_many_names_are_cut() -> None:
-    wanted = Candidates({f"n{number:02}": Target(server=number) for number in range(1, 31)}, {})
-    _, [notice] = settle(wanted, (), {n: server(n) for n in range(1, 31)}.get, network=None, limit=5)
-    assert notice.message.endswith("n24, n25 and 5 more")
 
 
 @pytest.mark.parametrize(

@@ -282,17 +282,6 @@ async def test_a_recreated_service_loses_the_old_load_balancer_first() -> None:
         assert list(cluster.balancers.targets) == [cluster.read("web")["metadata"]["uid"]]
 
 
-async def test_a_service_whose_finalizer_was_torn_off_leaves_nothing_behind() -> None:
-    async with running() as cluster:
-        await cluster.put("web")
-        item = cluster.read("web")
-        item["metadata"]["finalizers"] = []
-        cluster.transport.put(SHOP, item)
-        cluster.transport.remove(f"{SHOP}/web")
-        await cluster.settle()
-        assert cluster.balancers.targets == {}
-
-
 @pytest.mark.parametrize(
     ("finalizers", "end"),
     [
@@ -444,12 +433,9 @@ class TestNodes:
         ("change", "targets"),
         [
             ({"taints": (AUTOSCALER_TAINT,)}, ("a",)),
-            ({"labels": {EXCLUDE_FROM_LOAD_BALANCERS: ""}}, ("a",)),
             ({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]}, ("a",)),
             ({"ready": False}, ("a", "b")),
             ({"taints": ("example.com/unrelated",)}, ("a", "b")),
-            ({"labels": {EXCLUDE_FROM_LOAD_BALANCERS: "false"}}, ("a", "b")),
-            ({"annotations": {"x": "y"}}, ("a", "b")),
         ],
     )
     async def test_nodes_that_leave_and_nodes_that_stay(self, change: dict, targets: tuple[str, ...]) -> None:

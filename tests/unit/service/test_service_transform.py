@@ -15,7 +15,6 @@ from ccm.controllers.nodes import trim_node
 from ccm.controllers.service.policy import MAX_PORTS, relevant
 from ccm.controllers.service.syncer import view_of
 from ccm.controllers.service.transform import service_transform, trim_service
-from ccm.hetzner.load_balancers import hccm_comparison
 from ccm.hetzner.load_balancers.desired.listener_choice import wanted_listeners
 from ccm.hetzner.load_balancers.service_annotations import (
     MAX_ANNOTATIONS_LENGTH,
@@ -110,19 +109,6 @@ def test_the_cloud_answers_as_if_all_had_been_kept(annotations: dict[str, str]) 
     assert after.unsupported == before.unsupported
     ports = before.service.ports
     assert wanted_listeners(ports, after.ports, {}) == wanted_listeners(ports, before.ports, {})
-
-
-def test_too_many_annotations_are_reported_by_number() -> None:
-    annotations = {PREFIX + "name": "x" * LIMIT, SHARE: " ours "}
-    found = trim_service(a_service(metadata={"annotations": annotations}), annotations_to_keep)
-    (problem,) = read(view_of(found), DEFAULTS, network=True).problems.values()
-    length = sum(len(name) + len(text) for name, text in annotations.items())
-    assert f"have {length} characters. The limit is {MAX_ANNOTATIONS_LENGTH}" in problem
-    # Who shares a load balancer still takes turns with the others.
-    assert found.metadata.annotations[SHARE] == "ours"
-    assert (
-        hccm_comparison.compare_with_hccm(view_of(found), DEFAULTS, network=True, balancer=None) is not None
-    )
 
 
 @given(found_annotations)
