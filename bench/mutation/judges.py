@@ -5,6 +5,11 @@ _CONTROLLERS = "tests/unit/controllers/test_"
 _HETZNER = "tests/unit/hetzner/test_hetzner_"
 _BALANCERS = "tests/unit/load_balancers/test_"
 _OF_TARGETS = (f"{_BALANCERS}targets.py", f"{_BALANCERS}desire_properties.py")
+_OF_CHANGES = (
+    f"{_BALANCERS}changes.py",
+    f"{_BALANCERS}steps.py",
+    f"{_BALANCERS}plan_properties.py",
+)
 _OF_SPEC = (f"{_BALANCERS}spec.py",)
 
 JUDGES: dict[str, tuple[str, ...]] = {
@@ -34,20 +39,14 @@ JUDGES: dict[str, tuple[str, ...]] = {
         f"{_BALANCERS}locate.py",
     ),
     "ccm/hetzner/load_balancers/plan/steps.py": (f"{_BALANCERS}lifecycle.py",),
-    "ccm/hetzner/load_balancers/plan/listener_changes.py": (
-        f"{_BALANCERS}changes.py",
-        f"{_BALANCERS}steps.py",
-    ),
+    "ccm/hetzner/load_balancers/plan/listener_changes.py": _OF_CHANGES,
     "ccm/hetzner/load_balancers/plan/planner.py": (
         f"{_BALANCERS}lifecycle.py",
         f"{_BALANCERS}changes.py",
         f"{_BALANCERS}plan_release.py",
     ),
-    "ccm/hetzner/load_balancers/plan/setting_changes.py": (
-        f"{_BALANCERS}changes.py",
-        f"{_BALANCERS}steps.py",
-    ),
-    "ccm/hetzner/load_balancers/plan/target_changes.py": (f"{_BALANCERS}changes.py", f"{_BALANCERS}steps.py"),
+    "ccm/hetzner/load_balancers/plan/setting_changes.py": _OF_CHANGES,
+    "ccm/hetzner/load_balancers/plan/target_changes.py": _OF_CHANGES,
     "ccm/hetzner/load_balancers/targets.py": _OF_TARGETS,
     "ccm/hetzner/load_balancers/spec/load_balancer_spec.py": (*_OF_SPEC, f"{_BALANCERS}annotation_bounds.py"),
     "ccm/hetzner/load_balancers/spec/official_format.py": (f"{_BALANCERS}hccm_comparison.py",),

@@ -103,14 +103,22 @@ def test_what_was_changed_comes_back() -> None:
 def test_what_the_api_decides_itself() -> None:
     every = lead(OFF, type=LARGE, public=True, network=3, rdns={"ipv4": "x"}, listeners=(MOVED, WEB))
     assert {one.operation for one in every if one.unforeseen} == {"attach_to_network", "detach_from_network"}
-    assert [one.resets for one in every if one.operation in {"change_type", "change_dns_ptr"}] == ["type", ""]
-    assert [one.unforeseen for one in lead(rdns={"ipv4": None}, public=False)] == [True, False]
-    assert [one.resets for one in lead(public=False)] == [""]
+    assert {one.operation: one.resets for one in every if one.resets} == {
+        "change_type": "type",
+        "enable_public_interface": "public",
+    }
+    less = lead(rdns={"ipv4": None}, public=False)
+    assert {one.operation: (one.unforeseen, one.resets) for one in less} == {
+        "change_dns_ptr": (True, "ipv4"),
+        "disable_public_interface": (False, ""),
+    }
 
 
-def test_an_update_names_the_fields_that_change() -> None:
-    [update] = lead(listeners=(FIRST, MOVED))
-    assert "(destination_port, proxyprotocol)" in str(update)
+def test_a_step_names_what_changes() -> None:
+    settings = {"algorithm": "least_connections", "protection": True}
+    texts = " ".join(map(str, lead(listeners=(FIRST, MOVED), settings=settings)))
+    named = "(destination_port, proxyprotocol)", "algorithm to least_connections", "protect against"
+    assert all(name in texts for name in named)
 
 
 CERTIFIED = ServiceHttp(certificates=(1, 2), redirect_http=True, sticky_sessions=True)
