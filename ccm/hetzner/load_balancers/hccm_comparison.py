@@ -48,8 +48,10 @@ OURS: Mapping[str, str] = {
         "other Services get their own load balancers with new addresses. Remove the key from one Service at "
         "a time while our CCM still runs, and move clients to the new addresses"
     ),
-    "preserve-foreign": "the official CCM doesn't support the key, and removes ports and targets that other clients added. "
-    "Move those ports and targets to another load balancer first",
+    "preserve-foreign": (
+        "the official CCM doesn't support the key, and removes ports and targets that other clients added. "
+        "Move those ports and targets to another load balancer first"
+    ),
     "labels": (
         "the official CCM doesn't support the key. Existing labels stay, and changes to the annotation have "
         "no effect"

@@ -199,10 +199,11 @@ def _token_problems(token: Secret | None, others: list[str]) -> list[str]:
         return []
     if token is not None:
         return ["HCLOUD_TOKEN_FILE: the file is empty, but must contain the project's API token"]
-    return [
+    text = (
         "HCLOUD_TOKEN: not set. Set HCLOUD_TOKEN to the project's API token, or set HCLOUD_TOKEN_FILE to a "
         "file with the token"
-    ]
+    )
+    return [text]
 
 
 def _token_warnings(token: Secret | None) -> tuple[str, ...]:

@@ -43,8 +43,7 @@ _GENERIC = _group(
     (
         "cluster-name",
         STRING,
-        "The cluster name that /configz shows. The labels of objects in the cloud contain "
-        "CCM_CLUSTER_ID and not this name.",
+        "The cluster name in /configz. The labels of objects in the cloud contain CCM_CLUSTER_ID instead.",
         "kubernetes",
     ),
     (

@@ -175,7 +175,10 @@ async def test_a_failure_that_affects_all_is_met_twice(cluster: Cluster, error: 
         await add(cluster, number)
     cluster.cloud.script.fail("create-route", error)
     made = controller(cluster)
-    with pytest.raises(RoutesNotReconciled, match=f"n9: the CCM did not try to create this route, because other routes failed: {error}"):
+    with pytest.raises(
+        RoutesNotReconciled,
+        match=f"n9: the CCM did not try to create this route, because other routes failed: {error}",
+    ):
         await made.reconcile()
     assert cluster.cloud.script.count("create-route") == 2
     assert conditions(cluster, "n9") == [FAILED]
@@ -430,7 +433,9 @@ async def test_the_condition_is_not_written_to_a_namesake(cluster: Cluster) -> N
         cluster.transport.put(NODES, node_object("n1"))
 
     cluster.cloud.script.during("create-route", during)
-    with pytest.raises(RoutesNotReconciled, match="could not write the condition NetworkUnavailable of node n1"):
+    with pytest.raises(
+        RoutesNotReconciled, match="could not write the condition NetworkUnavailable of node n1"
+    ):
         await controller(cluster).reconcile()
     assert conditions(cluster, "n1") == []
 

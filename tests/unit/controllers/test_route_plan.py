@@ -212,7 +212,10 @@ def test_a_route_that_comes_back_is_reported_and_left() -> None:
     plan = plan_routes(TWO, world, CLUSTER, disputed=[Route(A, "10.0.0.7")])
     assert not plan.changes
     where = "10.0.0.7, machine server-7, which doesn't belong to this node"
-    problem = f"the network already routes this pod CIDR to {where}. If the existing route is wrong, delete the route"
+    problem = (
+        f"the network already routes this pod CIDR to {where}. If the existing route is wrong, "
+        "delete the route"
+    )
     assert plan.specs[0] == RouteSpec("n1", A, problem=problem)
 
 

@@ -71,8 +71,8 @@ def test_keys_of_single_ports() -> None:
     protocol, certificates = differences({"port.443.protocol": "https", "port.443.http-certificates": "shop"})
     assert protocol == (
         f"{PREFIX}port.443.protocol: the official CCM doesn't support keys for single ports, and for "
-        "all ports, protocol is not set, so port 443 becomes tcp without certificates, without an Event. Set protocol for "
-        "all ports, or move the port to its own Service"
+        "all ports, protocol is not set, so port 443 becomes tcp without certificates, without an Event. "
+        "Set protocol for all ports, or move the port to its own Service"
     )
     assert certificates.startswith(
         f"{PREFIX}port.443.http-certificates: the official CCM doesn't support keys for single ports"

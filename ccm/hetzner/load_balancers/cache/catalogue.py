@@ -96,7 +96,7 @@ class AddressCache:
     async def look_up(
         self, spec: LoadBalancerSpec, balancer: LoadBalancer | None, network: int | None
     ) -> ObservedAddresses | None:
-        """Return the addresses in the network, if the load balancer would release its address for another one.
+        """Return the addresses in the network if the load balancer would release its address for another one.
 
         The CCM detaches a load balancer before it attaches it again. If Hetzner refused the new address, the
         old one would be lost. Returns None if no address is released, or if annotations are wrong.

@@ -21,8 +21,8 @@ _WHY = {
     "PublicIPv4Missing": "their servers have no public IPv4 address. Add public IPv4 addresses to the "
     "servers, or use private addresses (load-balancer.hetzner.cloud/use-private-ip)",
     "PublicInterfaceDisabled": "the load balancer has no public interface, but would "
-    "send traffic to the public addresses of these nodes. Use private addresses: load-balancer.hetzner.cloud/use-private-ip, and for dedicated "
-    "servers the kubelet's --node-ip",
+    "send traffic to the public addresses of these nodes. Use private addresses: "
+    "load-balancer.hetzner.cloud/use-private-ip, and for dedicated servers the kubelet's --node-ip",
     "ServerNotInNetwork": "the servers of the nodes are not in the private network",
     "ServerOfAnotherNode": "the servers have other names than the nodes, or other servers have the "
     "nodes' addresses. The CCM doesn't trust a node's provider ID alone. Name the node in the server's label "
