@@ -90,7 +90,7 @@ class Inventory:
         """Check why the Service's load balancer is missing from ``used``, the Service's load balancers.
 
         Raises:
-            AccessDenied: The project has no resources of this cluster. The token may belong to another project.
+            AccessDenied: The project has no resources of this cluster; the token may be wrong.
             Unavailable: The load balancer exists, but the list lacks it.
             Rejected: The load balancer exists, but it no longer has the labels of the Service.
         """
