@@ -119,7 +119,7 @@ async def test_unknown_fields_and_parameters_are_refused(emulator: Emulator, met
 
 async def test_unknown_kinds_and_servers_are_refused(emulator: Emulator):
     error = await emulator.refused("GET", "/_sandbox/state?kind=server&kind=moon")
-    assert "'moon' isn't a kind; kinds: action" in error["message"]
+    assert "'moon' isn't a kind of object; allowed: action" in error["message"]
     error = await emulator.refused("POST", "/_sandbox/servers/99/events/off")
     assert (error["status"], error["message"]) == (404, "server with ID '99' not found")
 

@@ -51,7 +51,7 @@ BOTH = target(2, p80="unhealthy", p443="unhealthy")
 BEHIND = {"type": "label_selector", "targets": [BAD], "health_status": []}
 ADDRESS = {"type": "ip", "ip": {"ip": "10.0.0.9"}, "health_status": BAD["health_status"]}
 UNHEALTHY = "load balancer: lb, {}: 1 of {} targets unhealthy: {}"
-SILENT = "load balancer: lb, port 80: no target has a health status"
+SILENT = "load balancer: lb, port 80: the health of all targets is unknown"
 UNKNOWN, HEALTHY = target(1, p80="unknown"), target(1, p80="healthy")
 ROUTES = [{"destination": "10.1.0.0/24", "gateway": f"10.0.0.{number}"} for number in (2, 3)]
 NETWORK = {"id": 7, "name": "net", "routes": ROUTES}

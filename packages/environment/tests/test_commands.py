@@ -164,5 +164,5 @@ def test_a_kubectl_that_does_not_end(site, tmp_path):
     site.kubeconfig.touch()
     built = Toolchain(tmp_path / "built")
     script(built.bin / "kubectl", "exec sleep 600")
-    with pytest.raises(SandboxError, match=r"^no nodes: kubectl did not end within 0\.2 s$"):
+    with pytest.raises(SandboxError, match=r"^no nodes: kubectl didn't finish within 0\.2 s$"):
         cluster.ask(site, built, ["get"], "no nodes", seconds=0.1)

@@ -47,7 +47,7 @@ def test_too_few_free_inotify_instances():
     facts = replace(ROOMY, instances_free=20, instances_allowed=128)
     finding = named(findings(facts, THREE))["inotify instances"]
     assert finding.severity == "stop"
-    assert finding.found == f"{THREE.instances} more are needed, 20 of 128 are free"
+    assert finding.found == f"{THREE.instances} more are needed, but only 20 of 128 are free"
     assert finding.remedy == "sudo sysctl -w fs.inotify.max_user_instances=1024"
     with pytest.raises(
         MissingRequirement, match=r"nothing was created:\n  inotify instances: .* → sudo sysctl"

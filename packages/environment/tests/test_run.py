@@ -242,5 +242,5 @@ def test_a_program_of_the_readers_runs_in_place_of_the_ccm(site, tmp_path):
 
 
 def test_a_program_that_is_not_there_is_named(site):
-    with pytest.raises(SandboxError, match=r"nothing\.py: there is no such file"):
+    with pytest.raises(SandboxError, match=r"nothing\.py: the file doesn't exist"):
         run.sources_of(site.root, site.root / "nothing.py")

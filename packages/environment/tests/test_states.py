@@ -134,7 +134,7 @@ def test_the_lock_of_a_dead_process_is_removed(clone, command, ended, capfd):
     pulumi.heal(clone, command, "local", Steps(Console(file=screen)))
     assert not path.exists()
     assert f"locked by process {ended} of root@" in screen.getvalue()
-    assert "that process has ended; running pulumi cancel" in screen.getvalue()
+    assert "this process has ended; running 'pulumi cancel'" in screen.getvalue()
     assert capfd.readouterr().out == ""
     pulumi.heal(clone, command, "local", Steps(Console(file=(silent := StringIO()))))
     assert silent.getvalue() == ""
@@ -154,7 +154,9 @@ def test_a_lock_that_may_be_held_stays(clone, command, hostname, ended):
     pid = os.getpid() if hostname is None else ended
     path = lock(clone, "local", pid, hostname)
     remedy = "delete /.*json" if hostname is None else "pulumi cancel"
-    with pytest.raises(SandboxError, match=rf"locked by process {pid} of root@.*{remedy}"):
+    with pytest.raises(
+        SandboxError, match=rf"locked by process {pid} of root@.* wait until the process ends; .*{remedy}"
+    ):
         pulumi.heal(clone, command, "local", Steps(Console(file=StringIO())))
     assert path.exists()
 

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 from urllib.parse import quote
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "GRPC_PROXY")
-"""Environment variables of proxies; clients also read them in lower case. Only gRPC reads the last one."""
+"""Environment variables that configure a proxy; clients also read the lowercase names. Only gRPC reads the last one."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hetzner_emulator.resources.storage_boxes.routes import REFUSED
 DEFAULT = Path("docs/reference/sandbox-api-coverage.md")
 _STORAGE_BOXES = "Storage Boxes are a separate product with their own API address."
 NOT_EMULATED = {
-    "GET /datacenters*": "Returns status 410, because Hetzner removed these operations in October 2026.",
+    "GET /datacenters*": "Returns status 410, because Hetzner removed the operation in October 2026.",
     **dict.fromkeys(REFUSED, f"Returns status 501. {_STORAGE_BOXES}"),
     "* /storage_boxes*": (
         f"`GET /storage_boxes` returns an empty list. Other operations return status 501. {_STORAGE_BOXES}"
@@ -28,18 +28,18 @@ PARTLY = {
     "POST /servers": "The machine has the architecture of the host, even for ARM server types.",
     "GET /servers/{id}/metrics": _AVERAGES,
     "GET /load_balancers/{id}/metrics": _AVERAGES,
-    "POST /servers/{id}/actions/enable_backup": "Backups are only created by `create_image`.",
+    "POST /servers/{id}/actions/enable_backup": "Backups aren't created daily. Only `create_image` creates backups.",
     "POST /servers/{id}/actions/create_image": "A running machine is paused while its disk is copied.",
     "POST /servers/{id}/actions/change_type": "The machine still uses the disk of the host, without a limit.",
-    "POST /servers/{id}/actions/attach_iso": "The ISO is only stored. Machines have no optical drive.",
+    "POST /servers/{id}/actions/attach_iso": "The sandbox only stores the ISO. Machines have no optical drive.",
     "POST /servers/{id}/actions/reset_password": "Returns a password that no machine accepts.",
     "POST /servers/{id}/actions/enable_rescue": (
-        "The rescue mode is only stored and never expires. Machines start from their disk."
+        "The sandbox only stores the rescue mode, which never expires. Machines still start from their disk."
     ),
     "POST /servers/{id}/actions/request_console": "Returns an address that doesn't accept connections.",
     "POST /firewalls": "The rules apply only to servers that are machines.",
     "POST /zones": (
-        "The zone is only stored, and no name server serves it. Every domain is accepted, including "
+        "The sandbox only stores the zone, and no name server serves the zone. Every domain is accepted, including "
         "subdomains, unknown top-level domains and domains of others."
     ),
     "POST /volumes": (
@@ -47,11 +47,11 @@ PARTLY = {
         "can't be attached to machines."
     ),
     "POST /volumes/{id}/actions/detach": (
-        "The operation fails while the volume is mounted, unless `automount` mounted it."
+        "The operation fails while the volume is mounted. A volume that `automount` mounted can be detached."
     ),
     "POST /certificates": "Managed certificates are self-signed. Domains below `.invalid` fail.",
 }
-"""Operations that do less than at Hetzner."""
+"""Operations that support less in the sandbox than at Hetzner."""
 
 NEWER = {
     "`datacenter` of servers and Primary IPs": (

@@ -3,7 +3,7 @@
 import resource
 
 GIVEN = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-"""The soft limit at the start of this process; machines get it, even after :func:`allow_all`."""
+"""The soft limit when this process starts. Machines get this limit, even after :func:`allow_all`."""
 
 
 def allow_all() -> None:

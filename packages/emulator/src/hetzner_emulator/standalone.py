@@ -26,7 +26,7 @@ from hetzner_emulator.http.serving import port_of, serve_until
 TOKEN = re.compile(r"[!-~]{1,255}")
 PROJECT = "default"
 PUBLIC_IPV4 = IPv4Network("198.18.0.0/15")
-"""Public addresses of records; without traffic, the range can be larger than any quota."""
+"""Public addresses of servers. No traffic uses the addresses, so the range can be larger than any quota."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--token",
-        help="an API token in addition to the generated token. Terraform and Pulumi need 64 characters. "
+        help="an API token that is valid in addition to the generated token. Terraform and Pulumi need 64 characters. "
         "Other users of this host can see it in the list of processes",
     )
     parser.add_argument(
@@ -63,7 +63,9 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.token is not None and not TOKEN.fullmatch(arguments.token):
         raise EmulatorError("--token: give 1 to 255 printable ASCII characters without spaces")
     if arguments.rate_limit < 0:
-        raise EmulatorError(f"--rate-limit {arguments.rate_limit}: give requests an hour, or 0 for no limit")
+        raise EmulatorError(
+            f"--rate-limit {arguments.rate_limit}: give a number of requests per hour, or 0 for no limit"
+        )
 
 
 def log_to_stderr() -> None:
@@ -138,6 +140,6 @@ def _alone_in(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            text = f"--state-dir {folder}: another process serves from this folder"
+            text = f"--state-dir {folder}: another emulator already uses this folder"
             raise EmulatorError(text) from None
         yield

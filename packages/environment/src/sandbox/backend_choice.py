@@ -29,7 +29,7 @@ _LINUX_ELSEWHERE = (
     "environment, use a virtual machine with Debian or Ubuntu, and run './dev up' there as root"
 )
 _REMEDIES = {
-    "root": "for machines, run: sudo ./dev up",
+    "root": "machines require root; run: sudo ./dev up",
     "wsl": "in WSL2, machines need root and a clone on Linux's own disk: below ~, not below /mnt",
     "packages": "for machines: {command}",
 }
@@ -142,4 +142,6 @@ def _against_machines(host: Host) -> str:
 def refuse_internet(kind: str, internet: bool) -> None:  # noqa: FBT001 - as it was asked for
     """Refuse ``--internet`` without machines."""
     if internet and kind != MACHINES:
-        raise SandboxError("--internet: requires machines, but servers are records here; omit it")
+        raise SandboxError(
+            "--internet: requires machines, but servers are only API records here; omit --internet"
+        )

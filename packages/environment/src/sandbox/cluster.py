@@ -86,7 +86,7 @@ def ask(
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds * 2)
     except subprocess.TimeoutExpired:
-        raise SandboxError(f"{problem}: kubectl did not end within {seconds * 2:g} s") from None
+        raise SandboxError(f"{problem}: kubectl didn't finish within {seconds * 2:g} s") from None
     if done.returncode:
         raise SandboxError(f"{problem}: {done.stderr.strip()}")
     return done.stdout

@@ -33,7 +33,7 @@ def refuse(clone: Clone, what: str) -> None:
     with _lock(clone) as lock:
         if lock is None:
             raise SandboxError(
-                f"'./dev conformance' runs in this clone; wait for it, or end it, before {what}"
+                f"'./dev conformance' is running in this clone; wait until it finishes, or end it, before {what}"
             )
 
 

@@ -197,7 +197,7 @@ def _await_answer(site: Site, child: subprocess.Popen[bytes], progress: Callable
 
 def stop(site: Site) -> bool:
     """Ask the process to end, and wait for it, also if it is only starting. True if there was one."""
-    remedy = "to remove everything without the sandbox: './dev down --force'"
+    remedy = "'./dev down --force' removes everything without the sandbox"
     return _end(site, signal.SIGTERM, f"does not end; {remedy}")
 
 

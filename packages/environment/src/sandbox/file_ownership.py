@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 OF_MACHINES = ("machines", "load-balancers", "volumes", "snapshots", "registry", "images")
-"""Folders of ``.sandbox`` that root keeps, because files on machines' disks have several owners."""
+"""Folders in ``.sandbox`` that still belong to root, because files on machines' disks have several owners."""
 IMAGE = "image"
-"""The folder of the cache with the machines' system, whose files have several owners."""
+"""The folder in the cache with the machines' operating system. Its files have several owners."""
 _DEPTH = 2  # folders of the user's below it have nothing new of root's in them
 
 

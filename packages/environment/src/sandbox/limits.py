@@ -113,13 +113,13 @@ def _instances(facts: Facts, needed: int) -> Finding:
     what = "inotify instances"
     if facts.instances_free >= needed:
         return Finding("ok", what, f"{needed} more are needed and available, of {facts.instances_allowed}")
-    found = f"{needed} more are needed, {facts.instances_free} of {facts.instances_allowed} are free"
+    found = f"{needed} more are needed, but only {facts.instances_free} of {facts.instances_allowed} are free"
     return Finding("stop", what, found, capacity.remedy(facts.instances_allowed, needed))
 
 
 def _watches(facts: Facts, needed: int) -> Finding:
     free = max(0, facts.watches_allowed - facts.watches_used)
-    found = f"{needed} more are needed, {free} of {facts.watches_allowed} are free"
+    found = f"{needed} more are needed, but only {free} of {facts.watches_allowed} are free"
     if free >= needed:
         return Finding("ok", "inotify watches", found)
     more = max(1 << 16, 2 * (facts.watches_used + needed))
@@ -127,10 +127,10 @@ def _watches(facts: Facts, needed: int) -> Finding:
 
 
 def _memory(facts: Facts, needed: int) -> Finding:
-    found = f"{_size(needed)} more are needed, {_size(facts.memory)} are available"
+    found = f"{_size(needed)} more are needed, but only {_size(facts.memory)} are available"
     if facts.memory >= needed:
         return Finding("ok", "memory", found)
-    return Finding("note", "memory", found, "fewer machines: ./dev up --workers 0")
+    return Finding("note", "memory", found, "to create fewer machines: ./dev up --workers 0")
 
 
 def _spaces(spaces: Sequence[Space]) -> list[Finding]:
@@ -140,8 +140,8 @@ def _spaces(spaces: Sequence[Space]) -> list[Finding]:
         shared = [space for space in spaces if space.device == device]
         folders = " and ".join(str(space.folder) for space in shared)
         free, needed = min(space.free for space in shared), sum(space.needed for space in shared)
-        text = f"{_size(needed)} more are needed, {_size(free)} are free on the disk of {folders}"
-        remedy = f"free {_size(needed - free)} there; XDG_CACHE_HOME moves the cache"
+        text = f"{_size(needed)} more are needed, but only {_size(free)} are free on the disk of {folders}"
+        remedy = f"free {_size(needed - free)} on this disk, or move the cache with XDG_CACHE_HOME"
         enough = free >= needed
         found.append(Finding("ok" if enough else "stop", "disk", text, "" if enough else remedy))
     return found

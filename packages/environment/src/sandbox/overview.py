@@ -21,7 +21,7 @@ NEXT = (
     ("./dev logs", "follow the CCM"),
     ("./dev deploy", "rebuild and roll out the CCM after a change"),
     (SSH, "a shell on a machine"),
-    ('eval "$(./dev env)"', "for any other client: kubectl, pulumi, hcloud, …"),
+    ('eval "$(./dev env)"', "set the environment variables of other clients: kubectl, pulumi, hcloud, …"),
     ("./dev down", "remove everything"),
 )
 

@@ -21,7 +21,7 @@ BROWSER = "browser"
 """For tests of the sandbox's console."""
 
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
-"""Commands of supported browsers; the first one found is used."""
+"""Commands of supported browsers. Tests use the first browser that is installed."""
 
 _APT_SECONDS = 900
 _TAIL = 600

@@ -72,8 +72,8 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
     states.repair()
     for lock in locks:
         steps.note(
-            f"• the stack '{stack}' is locked by {lock.holder}, but that process has ended; running pulumi "
-            "cancel"
+            f"• the stack '{stack}' is locked by {lock.holder}, but this process has ended; running "
+            "'pulumi cancel'"
         )
     if locks:
         _ask(site, variables, ["cancel", "--stack", stack, "--yes"])
@@ -125,7 +125,7 @@ def _refuse_beside_others(locks: Sequence[Lock], stack: str) -> None:
             sure = f"if that process is not Pulumi, delete {lock.path}"
             elsewhere = f"if the process has ended: 'pulumi cancel --stack {stack}'"
             raise SandboxError(
-                f"the stack '{stack}' is locked by {lock.holder}: wait for it to end; "
+                f"the stack '{stack}' is locked by {lock.holder}: wait until the process ends; "
                 + (sure if lock.runs else elsewhere)
             )
 
@@ -159,5 +159,7 @@ def _ask(site: Site, variables: Mapping[str, str], arguments: Sequence[str], giv
     done = _say(site, variables, arguments, given)
     if done.returncode:
         print(done.stdout + done.stderr, end="", file=sys.stderr)
-        raise SandboxError(f"pulumi {arguments[0]} failed (exit code {done.returncode}), see above")
+        raise SandboxError(
+            f"pulumi {arguments[0]} failed with exit code {done.returncode}; see the output above"
+        )
     return done.stdout

@@ -42,7 +42,7 @@ def why_no_pod(clone: Clone) -> str:
     """Why the cluster has no CCM, where that is on our account, and what to do; empty where it is not."""
     with idle(clone) as mine:
         if not mine:
-            return "'./dev run' runs the CCM, and prints its log in its own terminal"
+            return "'./dev run' runs the CCM, and prints the CCM's log in the terminal of './dev run'"
     if active(clone):
         return "no CCM runs, because './dev run' was killed. './dev up' starts the cluster's CCM again"
     return ""
@@ -52,7 +52,9 @@ def refuse(clone: Clone, what: str) -> None:
     """Refuse a command while './dev run' replaces the cluster's CCM."""
     with idle(clone) as mine:
         if not mine:
-            raise SandboxError(f"'./dev run' runs the CCM in another terminal; end it there before {what}")
+            raise SandboxError(
+                f"'./dev run' runs the CCM in another terminal; end './dev run' there before {what}"
+            )
 
 
 @contextmanager

@@ -206,7 +206,7 @@ class Actions:
         except ApiError as failure:
             return failure.code, failure.message
         except Exception:
-            log.exception("action %d %s failed because of a bug", action.id, action.command)
+            log.exception("action %d (%s) failed because of a bug in the sandbox", action.id, action.command)
             return "server_error", "internal error of the sandbox; see its log"
         return None
 

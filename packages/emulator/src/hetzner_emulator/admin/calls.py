@@ -89,7 +89,9 @@ def _health(cloud: Cloud, _request: web.Request) -> Any:
 def _state(cloud: Cloud, request: web.Request) -> Any:
     state, kinds = cloud.store.export(), request.query.getall("kind", [])
     if unknown := [kind for kind in kinds if kind not in state]:
-        raise InvalidInput({"kind": [f"'{unknown[0]}' isn't a kind; kinds: {', '.join(sorted(state))}"]})
+        raise InvalidInput(
+            {"kind": [f"'{unknown[0]}' isn't a kind of object; allowed: {', '.join(sorted(state))}"]}
+        )
     return {kind: records for kind, records in state.items() if not kinds or kind in kinds}
 
 
@@ -104,7 +106,7 @@ def _number(request: web.Request, name: str, default: float) -> float:
     except ValueError as error:
         raise InvalidInput({name: ["must be a number"]}) from error
     if not 0 <= number < 2**53:
-        raise InvalidInput({name: ["must be a number that is not negative"]})
+        raise InvalidInput({name: ["must be a number of at least 0"]})
     return number
 
 
@@ -169,7 +171,7 @@ async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
     limits = fields.read("limits", dict, {}, required=False)
     for name, value in limits.items():
         if name not in cloud.limits or not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            fields.wrong("limits", f"'{name}': must be a number; names: {', '.join(cloud.limits)}")
+            fields.wrong("limits", f"'{name}': must be a number; names of limits: {', '.join(cloud.limits)}")
     sold_out = _sold_out(fields)
     rate_limit = fields.number("rate_limit", cloud.limiter.limit)
     remaining = fields.number("rate_limit_remaining")
@@ -214,7 +216,7 @@ def _sold_out(fields: Fields) -> frozenset[tuple[str, str]]:
     for name, locations in wanted.items():
         sold = next((kind.locations for kind in SERVER_TYPES.called(name)), ())
         if not sold or not isinstance(locations, list) or not all(place in sold for place in locations):
-            there = f"a list of {', '.join(sold)}" if sold else "there is no such server type"
+            there = f"a list of {', '.join(sold)}" if sold else "the server type doesn't exist"
             fields.wrong("sold_out", f"'{name}': {there}")
             continue
         pairs |= {(name, place) for place in locations}
@@ -278,7 +280,9 @@ def _check_ipv6_net(fields: Fields) -> None:
     except ValueError:
         valid = False
     if not valid:
-        fields.wrong("ipv6_net", f"'{value}' isn't the first address of an IPv6 /64 without the length")
+        fields.wrong(
+            "ipv6_net", f"'{value}' must be the first address of an IPv6 /64 range, without the prefix length"
+        )
 
 
 def _robot_servers(cloud: Cloud, _request: web.Request) -> Any:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 ACTION_SECONDS = 600.0
-"""Seconds for which a failed action is listed as a problem."""
+"""Seconds for which the console lists a failed action as a problem."""
 QUOTA_SHARE = 0.1
-"""If less than this share of a project's requests remains, that is listed as a problem."""
+"""If a project has less than this share of its requests left, the console lists a problem."""
 NAMES = 3
-"""Maximum number of names in a line."""
+"""Maximum number of names in the line of a problem."""
 
 Shown = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ def _load_balancers(shown: Shown) -> Iterator[str]:
                 text = f"{len(bad)} of {len(targets)} targets unhealthy: {_some(bad)}"
                 ports.setdefault(text, []).append(port)
             elif targets and all(health.get(port, "unknown") == "unknown" for _, health in targets):
-                ports.setdefault("no target has a health status", []).append(port)
+                ports.setdefault("the health of all targets is unknown", []).append(port)
         for text, those in ports.items():
             named = ", ".join(map(str, sorted(those)))
             yield f"{title(balancer)}, port{'s' if len(those) > 1 else ''} {named}: {text}"
@@ -81,7 +81,7 @@ def _routes(shown: Shown) -> Iterator[str]:
         for route in network["routes"]:
             if (network["id"], route["gateway"]) not in held:
                 name = f"{route['destination']} in {network['name']}"
-                yield f"{name} uses the gateway {route['gateway']}, but no server has this address"
+                yield f"{name} uses the gateway {route['gateway']}, but no server has the gateway's address"
 
 
 def _certificates(certificates: Sequence[Shown]) -> Iterator[str]:

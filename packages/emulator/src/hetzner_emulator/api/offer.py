@@ -22,14 +22,14 @@ ASIA = ("sin",)
 EVERYWHERE = (*EUROPE, *AMERICA, *ASIA)
 
 HOURS_OF_A_MONTH = 624
-"""Hours after which the monthly price applies."""
+"""Hours of use in a month after which the monthly price applies."""
 
 TERABYTE_OF_TRAFFIC = {**dict.fromkeys((*EUROPE, *AMERICA), 1.0), "sin": 7.4}
 IPV4 = 0.5
 SNAPSHOT_GB = 0.0143
 VOLUME_GB = 0.0572
 FLOATING_IP = {"ipv4": 3.0, "ipv6": 1.0}
-"""Prices before April 2026. There is no source for later prices."""
+"""Prices before April 2026. No source lists later prices."""
 
 COST_OPTIMIZED = "cost_optimized"
 REGULAR = "regular_purpose"
@@ -122,7 +122,7 @@ SOLD_OUT: Mapping[str, frozenset[tuple[str, str]]] = {
         if kind.category == COST_OPTIMIZED and kind.deprecation is None
     )
 }
-"""Sold-out types by month. On 2026-09-03, hetzner.com listed all cx and cax types as "not available". Two
+"""Server types that are sold out, by month. On 2026-09-03, hetzner.com listed all cx and cax types as "not available". Two
 days later, cx23 was available in nbg1 and hel1."""
 
 

@@ -24,7 +24,7 @@ INCLUDED_TRAFFIC = 20 * 1024**4
 
 Contribution = Callable[[Cloud, "Server"], list[Any]]
 FIREWALLS_OF: list[Contribution] = []
-"""Functions that return the firewalls of a server. The module of firewalls adds one."""
+"""Functions that return the firewalls of a server. The module for firewalls adds its function."""
 
 
 @record

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_SAMPLES = 500
-"""Samples of a server or load balancer; as many as a response can have."""
+"""Maximum number of samples of a server or load balancer. A response can't have more samples."""
 
 GAUGES = frozenset({"open_connections"})
-"""Series whose values are totals; those of other series are increases per second."""
+"""Series whose values are totals. The values of other series are increases per second."""
 
 Key = tuple[str, int]
 

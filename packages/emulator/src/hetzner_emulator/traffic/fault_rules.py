@@ -10,7 +10,7 @@ from hetzner_emulator.errors import STATUSES, ApiError, InvalidInput
 from hetzner_emulator.wire.fields import Fields
 
 MAX_WAIT = 3600.0
-"""Maximum delay in seconds; longer than the timeout of any client."""
+"""Maximum delay in seconds. The maximum is longer than the timeout of any client."""
 _Wait = Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT)]
 _Problems = dict[str, list[str]]
 
@@ -91,7 +91,7 @@ def read_rule(body: Any, identity: int) -> FaultRule:
 def _never_matches(rule: FaultRule) -> _Problems:
     problems = {}
     if rule.status and not 400 <= rule.status <= 599:
-        problems["status"] = ["must be that of an error, 400 to 599"]
+        problems["status"] = ["must be the status of an error, 400 to 599"]
     if rule.method != rule.method.upper():
         problems["method"] = [f"must be in capitals: {rule.method.upper()}"]
     if rule.path[:1] not in {*"/*?["} or rule.path.startswith("/v1/"):

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 MAX_COUNTED = 1000
-"""Maximum number of operations with their own count. Further operations are counted together."""
+"""Maximum number of operations that are counted separately. All other operations have one common count."""
 OTHERS = "others"
 MAX_TEXT = 1000
-"""Maximum number of characters that the log stores of a text from a client."""
+"""Maximum number of characters of a client's text that the log stores."""
 _FROM_CLIENT = ("operation", "method", "path", "query", "user_agent")
 
 

@@ -23,12 +23,14 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - i
     if not arguments.arguments or arguments.arguments[0] in ("-h", "--help"):
         width = max(map(len, known))
         print("\n".join(f"{name:<{width}}  {headline(path.read_text())}" for name, path in known.items()))
-        print("\n./dev bench NAME runs one of them. ./dev bench NAME --help explains what it measures.")
+        print(
+            "\n./dev bench NAME runs one benchmark. ./dev bench NAME --help explains what the benchmark measures."
+        )
         return 0
     asked, *rest = arguments.arguments
     name = asked.replace("-", "_")
     if name not in known:
-        raise SandboxError(f"unknown comparison {asked!r}; allowed: {', '.join(known)}")
+        raise SandboxError(f"unknown benchmark {asked!r}; allowed: {', '.join(known)}")
     os.chdir(clone.root)
     # It replaces this process, so that Ctrl-C only reaches the comparison, which ends its children.
     os.execv(sys.executable, [sys.executable, str(known[name]), *rest])  # noqa: S606 - no shell is wanted

@@ -26,8 +26,8 @@ HELP = "compare a cluster with a CCM and a cluster without a CCM (one minute)"
 WITHOUT_ADDRESSES = True
 WHAT_RAN = (
     "Both clusters had a real control plane on loopback and simulated nodes, and are deleted now. Simulated "
-    "nodes run no containers, so the load balancer's address didn't respond. On machines it does: run "
-    "'./dev up'."
+    "nodes run no containers, so the load balancer's address didn't respond. On machines, the "
+    "address responds: run './dev up'."
 )
 T = TypeVar("T")
 

@@ -67,7 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _expression(text: str) -> str:
     # Go judges the rest: its regular expressions are not Python's.
     if not text:
-        raise argparse.ArgumentTypeError("'' matches every test; --all runs the [Conformance] tests")
+        raise argparse.ArgumentTypeError(
+            "an empty expression matches every test; use --all to run the [Conformance] tests"
+        )
     return text
 
 
@@ -91,7 +93,9 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             lock = held.enter_context(conformance_lock.alone(site))
         base = toolchain.find(site.cache)
         if base is None:
-            raise SandboxError("the cache has no toolchain for this tree; './dev up' builds it")
+            raise SandboxError(
+                "the cache has no Kubernetes toolchain for this source tree; './dev up' builds the toolchain"
+            )
         cluster.await_nodes(site, base, 60, lambda _: None)
         require_version(cluster.get(site, base, "nodes"))
         conformance_lock.undo(site, base, steps.note)
@@ -130,7 +134,7 @@ def require_version(nodes: Sequence[Mapping[str, Any]]) -> None:
     has = sorted({node["status"]["nodeInfo"]["kubeletVersion"].removeprefix("v") for node in nodes})
     own = KUBERNETES_TESTS.version
     if {version.split("+")[0] for version in has} != {own}:
-        raise SandboxError(f"these are the tests of Kubernetes {own}; this cluster runs {', '.join(has)}")
+        raise SandboxError(f"the tests are for Kubernetes {own}, but this cluster runs {', '.join(has)}")
 
 
 def _chosen(arguments: argparse.Namespace) -> Selection:
@@ -184,7 +188,7 @@ def _tests(wanted: tests.Run, steps: Steps, lock: int) -> tuple[int, Tally]:
 
 def _conclude(code: int, tally: Tally, folder: Path, steps: Steps) -> int:
     if not tally.results and not code:
-        raise SandboxError("no test has a matching name; see './dev conformance --help'")
+        raise SandboxError("no test has a name that matches; see './dev conformance --help'")
     if not tally.results:
         tail = "\n".join((folder / tests.LOG).read_text(errors="replace").splitlines()[-15:])
         raise SandboxError(f"no test ran (exit code {code}); {folder / tests.LOG} ends with:\n{tail}")

@@ -56,7 +56,7 @@ def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: C
             change()
         except EnvironmentBusy as error:
             if not waits:
-                say(f"• waiting for {error.holder}, which changes the environment")
+                say(f"• waiting until {error.holder} has changed the environment")
             waits = True
             sleep(LOOK_SECONDS)
         else:
@@ -94,7 +94,7 @@ def roll_out(site: Site, steps: Steps) -> int:
         check_source(site.root, (site.root / "ccm").rglob("*.py"))
         takeover.refuse(site, "another one is rolled out")
         if hollow:
-            with steps.step("The CCM restarted from this tree"):
+            with steps.step("The CCM runs the code of this source tree"):
                 ccm.stop(site)
                 ccm.start(site)
             steps.note("✓ './dev logs' follows it")
@@ -108,9 +108,9 @@ def roll_out(site: Site, steps: Steps) -> int:
         pulumi.heal(site, variables, STACKS[MACHINES], steps)
         pulumi.run(site, variables, up, hint)
         if cluster.deployment(site, built)["metadata"]["generation"] == before:
-            steps.note("✓ nothing to roll out: the CCM of this tree is already running")
+            steps.note("✓ nothing to roll out: the CCM already runs the code of this source tree")
         else:
-            steps.note("✓ rolled out; './dev logs' follows it")
+            steps.note("✓ rolled out the CCM; './dev logs' follows its log")
         return 0
 
 

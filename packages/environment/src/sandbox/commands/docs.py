@@ -49,5 +49,5 @@ def check_output(output: Path) -> None:
     """Refuse to replace files of the user."""
     if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not (output / MADE).is_file())):
         raise SandboxError(
-            f"{output} exists, but './dev docs' did not create it. Choose another folder, or remove this one"
+            f"{output} exists, but './dev docs' did not create it. Choose another folder, or remove {output}"
         )

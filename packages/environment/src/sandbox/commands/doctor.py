@@ -65,7 +65,11 @@ def _servers(choice: Choice) -> Finding:
     if choice.kind == MACHINES:
         return Finding("ok", "servers", "Linux machines")
     reason = choice.reason or "asked for with --backend hollow"
-    return Finding("note", "servers", f"records with hollow nodes, without Pods and traffic: {reason}")
+    return Finding(
+        "note",
+        "servers",
+        f"servers are records with hollow nodes, which run no Pods: {reason}",
+    )
 
 
 def _packages(choice: Choice) -> Finding:
@@ -81,7 +85,7 @@ def _go() -> Finding:
     found = shutil.which("go")
     if found:
         return Finding("ok", "Go", found)
-    return Finding("note", "Go", "not on PATH", "./dev up installs it into the cache with pip")
+    return Finding("note", "Go", "not on PATH", "'./dev up' installs the package into the cache with pip")
 
 
 def _kept(what: str, there: bool, takes: str) -> Finding:  # noqa: FBT001 - two states of one thing
@@ -129,7 +133,9 @@ def _plugin(plugin: cli.Plugin, *, downloads: bool) -> Finding:
     if plugin.official:
         return Finding("ok", what, f"{plugin.official} (the SDK is {plugin.version})")
     install = f"pulumi plugin install resource {plugin.name} {plugin.version}"
-    found = "./dev up downloads it, or uses the sandbox's own" if downloads else "the sandbox's own"
+    found = (
+        "'./dev up' downloads the program, or uses the sandbox's own" if downloads else "the sandbox's own"
+    )
     return Finding("note", what, found, f"for servers at Hetzner: {install}")
 
 

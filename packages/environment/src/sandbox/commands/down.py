@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check(clone: Clone, arguments: argparse.Namespace) -> None:
     """Refuse to take the environment away below a command that works with it; ``--force`` does not ask."""
     if os.geteuid() != 0 and MACHINES in kinds_there(clone):
-        raise MissingRequirement("only root can remove machines: type sudo ./dev down")
+        raise MissingRequirement("only root can remove machines: run sudo ./dev down")
     if not arguments.force:
         takeover.refuse(clone, "the environment is removed")
         conformance_lock.refuse(clone, "the environment is removed")
@@ -83,7 +83,7 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
         site,
         variables,
         ["destroy", "--stack", STACKS[kind], "--yes", "--skip-preview", "--refresh=false"],
-        "Try again, or './dev down --force', which asks neither Pulumi nor the cloud",
+        "Try again, or run './dev down --force', which calls neither Pulumi nor the cloud",
     )
     with steps.step("Nothing else of the environment is left in the cloud"):
         refuse_leftovers(leftovers.in_cloud(site), not_ours)

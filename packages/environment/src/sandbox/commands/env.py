@@ -7,7 +7,7 @@ from sandbox.built_kubernetes import find_toolchain
 from sandbox.environment import MACHINES, exports, shell_lines
 from sandbox.site import Site
 
-HELP = 'print environment variables for other programs: eval "$(./dev env)"'
+HELP = 'print the environment variables that other programs need: eval "$(./dev env)"'
 
 
 def run(site: Site, _arguments: argparse.Namespace) -> int:

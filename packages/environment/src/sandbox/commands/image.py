@@ -89,4 +89,4 @@ def _push(clone: Clone, target: registry.Target, made: PlatformImages, steps: St
     with steps.step(f"Pushing to {target}", f"Pushed to {target}") as progress:
         crane = toolchain.ensure(clone.cache, progress, [CRANE]).bin / "crane"
         registry.push(crane, target, made.index, made.below)
-    steps.note(f"  for the stack: pulumi config set ccmImage {target}")
+    steps.note(f"  to use the image in a stack: pulumi config set ccmImage {target}")

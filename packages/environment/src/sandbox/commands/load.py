@@ -22,7 +22,7 @@ from sandbox.remote import ssh, ways
 from sandbox.site import Site
 
 HELP = "load images on all machines, including machines that you create later"
-WAITS = "• another command of this clone loads images; waiting for it"
+WAITS = "• waiting for another command of this clone that loads images"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,9 +40,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     """Bring each image to every machine; 0 also where one imports it later, which the output names."""
     require_runtime(daemon.require(site))
     if not site.ssh_key.exists():
-        raise SandboxError(
-            f"{site.ssh_key.name} doesn't exist: no machine has been created yet; start with './dev up'"
-        )
+        raise SandboxError(f"{site.ssh_key.name} doesn't exist: no machine exists yet; run './dev up' first")
     steps = Steps()
     airgap = Airgap(site.state)
     with environment_lock.needing(site, "load"), airgap.loading(lambda: steps.note(WAITS)):
@@ -66,7 +64,7 @@ def require_runtime(running: daemon.Running) -> None:
     """Make sure that there are machines that run containers."""
     if running.backend != MACHINES:
         raise SandboxError(
-            f"servers are records here ({running.backend} backend): no node runs containers or needs images"
+            f"servers are only API records here (backend {running.backend}), so nodes run no containers and need no images"
         )
 
 
@@ -76,7 +74,9 @@ def checked(path: Path, contents: Contents, machine: str) -> Contents:
     wanted = known.name if known else machine
     if wanted not in contents.architectures:
         has = ", ".join(sorted(contents.architectures))
-        raise NotAnArchive(path, f"{', '.join(contents.names)} is for {has}; the machines are {wanted}")
+        raise NotAnArchive(
+            path, f"the image {', '.join(contents.names)} is for {has}, but the machines are {wanted}"
+        )
     return contents
 
 
@@ -133,7 +133,7 @@ def place(
                 put(root)
         except OSError as error:
             refused[server["name"]] = Answer(
-                Result.FAILED, f"the image could not be written to the disk of the machine: {error}"
+                Result.FAILED, f"can't write the image to the machine's disk: {error}"
             )
     return refused
 

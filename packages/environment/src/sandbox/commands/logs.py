@@ -34,7 +34,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     if arguments.sandbox or (running and running.backend == HOLLOW):
         file = site.log if arguments.sandbox else ccm.log_file(site)
         if not file.exists():
-            raise SandboxError(f"{file.name} doesn't exist yet; start with './dev up'")
+            raise SandboxError(f"{file.name} doesn't exist yet; run './dev up' first")
         os.execvp("tail", ["tail", "-n", "200", *(["-F"] if follow else []), str(file)])  # noqa: S606
     built = built_toolchain(site)
     if not cluster.ccm_pods(site, built):

@@ -82,12 +82,12 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     place = _hollow_place(site) if hollow else takeover.taken(site, built, steps.note)
     end_in_order()
     with place as noted:
-        steps.note("✓ the CCM in the cluster is stopped; this one runs until Ctrl-C")
+        steps.note("✓ the CCM in the cluster is stopped; the CCM on this host runs until Ctrl-C")
         if arguments.editor is not None:
             steps.note(f"• the CCM waits for an editor at 127.0.0.1:{arguments.editor} (debugpy)")
         code = run_until_ended(site.root, wanted, noted, files, steps.note, watch=arguments.watch)
     if code:
-        raise SandboxError(f"the CCM ended with {code}; its log is above")
+        raise SandboxError(f"the CCM ended with exit code {code}; its log is above")
     return 0
 
 
@@ -106,7 +106,7 @@ def check_editor(port: int | None) -> None:
 def sources_of(root: Path, file: Path | None) -> Callable[[], list[Path]]:
     """What says which Python sources there are now: the CCM's, and those in the folder of a file."""
     if file is not None and not file.is_file():
-        raise SandboxError(f"{file}: there is no such file")
+        raise SandboxError(f"{file}: the file doesn't exist")
     folder = None if file is None else file.resolve().parent
 
     def sources() -> list[Path]:
@@ -224,13 +224,17 @@ def _changed(
     while watch or child.poll() is None:
         if running and child.poll() is not None:
             running = False
-            say(f"✗ the CCM ended with {child.returncode}; the next change starts it again")
+            say(
+                f"✗ the CCM ended with exit code {child.returncode}; the next change of a source file starts the CCM again"
+            )
         time.sleep(LOOK_SECONDS)
         if (now := snapshot(files := sources())) == seen:
             continue
         seen = now
         if not watch:
-            say("• a source file has changed: restart './dev run', or use --watch to restart automatically")
+            say(
+                "• a source file has changed: restart './dev run', or use --watch to restart the CCM automatically"
+            )
             continue
         try:
             check_source(root, files)

@@ -45,7 +45,7 @@ NOT_HERE = (
     "the sandbox does not have this image, and no Internet to fetch it from: ./dev load it, "
     "push it to the sandbox's registry, or ./dev up --internet"
 )
-"""The response to a machine that asks for a missing image; Kubernetes shows it in the Pod's Event."""
+"""The response to a machine that pulls a missing image. Kubernetes shows the response in the Pod's Event."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     standalone.add_arguments(parser)
     parser.add_argument("--backend", choices=["auto", "machines", "hollow", "records"], default="auto")
     parser.add_argument(
-        "--k3s", type=Path, metavar="FILE", help="run this real k3s binary on machines, not the stand-in"
+        "--k3s",
+        type=Path,
+        metavar="FILE",
+        help="run this real k3s binary on machines, instead of the k3s stand-in",
     )
     parser.add_argument(
         "--internet", action="store_true", help="let machines and Pods reach the Internet through this host"
@@ -96,7 +99,7 @@ def choose_kind(clone: Clone, wanted: str, *, internet: bool) -> Choice | None:
         names = ", ".join(package.name for package in choice.packages)
         raise SandboxError(f"packages are missing: {names}; './dev setup' installs them")
     if choice.kind == MACHINES and machine_image.find(clone.cache) is None:
-        raise SandboxError("the machine image has not been built yet; './dev setup' builds it")
+        raise SandboxError("the machine image has not been built yet; './dev setup' builds the image")
     return choice
 
 

@@ -23,18 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the name of a server, or the end of its name",
     )
-    parser.epilog = (
-        "If you add a COMMAND, it runs on the machine, and no shell opens. All words after NAME belong to it."
-    )
+    parser.epilog = "If you add a COMMAND, the machine runs the COMMAND, and no shell opens. All words after NAME belong to the COMMAND."
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
     """Become ssh."""
     require_machines(daemon.require(site))
     if not site.ssh_key.exists():
-        raise SandboxError(
-            f"{site.ssh_key.name} doesn't exist: no machine has been created yet; start with './dev up'"
-        )
+        raise SandboxError(f"{site.ssh_key.name} doesn't exist: no machine exists yet; run './dev up' first")
     name, *command = arguments.words
     way = choose(ways(site, Api(site.address).list("servers")), name)
     words = [*ssh(site, way), *command]
@@ -45,7 +41,7 @@ def require_machines(running: daemon.Running) -> None:
     """Make sure that there is something to log in to."""
     if running.backend != MACHINES:
         raise SandboxError(
-            f"servers are records here ({running.backend} backend): there are no machines to log in to"
+            f"servers are only API records here (backend {running.backend}), so you can't log in to machines"
         )
 
 
@@ -59,5 +55,5 @@ def choose(servers: dict[str, Way | None], name: str) -> Way:
         )
     way = servers[fitting[0]]
     if way is None:
-        raise SandboxError(f"server {fitting[0]} isn't running, and has no address that this host can reach")
+        raise SandboxError(f"server {fitting[0]} isn't running, or has no address that this host can reach")
     return way

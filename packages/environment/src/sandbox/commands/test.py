@@ -63,19 +63,19 @@ OPTIONAL = (
     (packages.EMULATION, "Emulation of ARM", "the image for ARM"),
     (packages.BROWSER, "Browser", "the sandbox's console"),
 )
-"""Optional packages: their purpose, the name of the step, and what is tested with them."""
+"""Optional packages: the purpose, the name of the step, and the subject of the tests that need the packages."""
 NAMES = ("lint", "unit", "all")
 KUBERNETES = "--kubernetes"
 DURATIONS = "--durations"
 EVERY = "--every"
 VARIABLE = "CCMFS_KUBERNETES"
-"""The environment variable with the Kubernetes version that tests run."""
+"""The environment variable with the Kubernetes version for the tests."""
 PREPARED = "CCMFS_PREPARED"
-"""The environment variable with the kind of servers that set-up has prepared; empty before."""
+"""The environment variable with the kind of servers that set-up has prepared. The value is empty before the set-up."""
 _NO_TESTS = 5
-"""pytest's exit code where no test was selected."""
+"""pytest's exit code if no test was selected."""
 _ENDED = (0, 1, _NO_TESTS)
-"""Exit codes after which every selected test has a result."""
+"""pytest's exit codes if every selected test has a result."""
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
@@ -133,7 +133,9 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
     wanted = {folder: stamp for folder, stamp in sorted(stamps.items()) if folder not in same}
     if same:
         names = ", ".join(folder.removesuffix("/tests") for folder in same)
-        steps.note(f"• {layer.name}: nothing changed since they passed: {names} ('./dev test --every')")
+        steps.note(
+            f"• {layer.name}: skipped, because nothing changed since these tests passed: {names} ('./dev test --every')"
+        )
         if not wanted:
             return 0
     code = tests.layer(layer, [*wanted] if same else [])
@@ -229,7 +231,7 @@ def _run_paths(tests: Run, steps: Steps, given: Sequence[str]) -> int:
         if code := tests.layer(layer, [*more, *files]):
             return code
     if not (ran or wanted):
-        raise SandboxError(f"{', '.join(paths)}: only './dev test all' has tests of this")
+        raise SandboxError(f"{', '.join(paths)}: only './dev test all' runs the tests of this path")
     return 0
 
 
@@ -301,9 +303,13 @@ def optional(
     for needs, name, judged in OPTIONAL:
         missing = packages.missing({needs}, found)
         if packages.BROWSERS[0] in {package.proof for package in missing} and distribution() == "ubuntu":
-            steps.note(f"• no test of {judged}: Ubuntu has no browser as a package; for those: google-chrome")
+            steps.note(
+                f"• skipped the tests of {judged}, because Ubuntu has no package of a browser. Install google-chrome to run the tests"
+            )
         elif missing and not permitted():
-            steps.note(f"• no test of {judged}; for those: {packages.install_command(missing)}")
+            steps.note(
+                f"• skipped the tests of {judged}. To run the tests, install packages: {packages.install_command(missing)}"
+            )
         else:
             with steps.step(name) as progress:
                 packages.ensure(missing, progress)

@@ -43,7 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--k3s", type=Path, metavar="FILE", help="run this real k3s binary on machines, not the stand-in"
+        "--k3s",
+        type=Path,
+        metavar="FILE",
+        help="run this real k3s binary on machines, instead of the k3s stand-in",
     )
     which.add_argument(
         "--kubernetes",
@@ -122,7 +125,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             shutil.copyfile(site.control_plane / "kubeconfig.yaml", site.kubeconfig)
             site.kubeconfig.chmod(0o600)
             if idle:  # else './dev run' replaces it, and starts it at its end
-                with steps.step("The CCM runs as a process on this machine"):  # hollow nodes run no Pods
+                with steps.step("The CCM runs as a process on this host"):  # hollow nodes run no Pods
                     ccm.start(site)
     else:
         takeover.heal(site, built, steps.note)
@@ -171,7 +174,7 @@ def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: 
             raise SandboxError(
                 f"{option} {wanted}: the sandbox is already running (process {running.pid}), "
                 f"with {has or 'none'}; "
-                "'./dev down' first"
+                "run './dev down' first"
             )
 
 
@@ -189,12 +192,12 @@ def choose(site: Clone, wanted: str) -> Choice:
     running = daemon.find(site)
     if running and running.backend not in STACKS:
         raise SandboxError(
-            f"the running sandbox (process {running.pid}) only serves the API ({running.backend} "
-            "backend). End it, then run './dev up'"
+            f"the running sandbox (process {running.pid}) only serves the API (backend "
+            f"{running.backend}). End the sandbox, then run './dev up'"
         )
     there = present(site)
     if there and wanted not in {AUTO, there}:
         raise SandboxError(
-            f"--backend {wanted}: this clone already has an environment with {there}; './dev down' first"
+            f"--backend {wanted}: this clone already has an environment with {there}; run './dev down' first"
         )
     return decide(there or wanted, look(site))

@@ -25,7 +25,7 @@ class Seen:
 
 
 Row = tuple[str, str, str]
-"""Subject, without a CCM, with one; the subject is empty where a row continues."""
+"""The subject, the result without a CCM, and the result with a CCM. If a row continues, the subject is empty."""
 
 
 def rows(without: Seen, with_ccm: Seen) -> list[Row]:

@@ -107,7 +107,7 @@ def stop(site: Site) -> None:
     processes.send(process, signal.SIGTERM)
     if not processes.wait_gone(process, STOP_SECONDS):
         raise SandboxError(
-            f"the CCM (process {process.pid}) does not end; end it with 'kill -9 {process.pid}'"
+            f"the CCM (process {process.pid}) didn't end after SIGTERM; end it with 'kill -9 {process.pid}'"
         )
 
 

@@ -30,14 +30,14 @@ from sandbox.errors import SandboxError
 
 _INDEXES = frozenset({INDEX_TYPE, "application/vnd.docker.distribution.manifest.list.v2+json"})
 _SOUND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
-"""Allowed image references. Other characters may be part of a terminal's escape sequences."""
+"""Characters that a reference may have. Other characters may be escape sequences for a terminal."""
 _COMPRESSIONS: Mapping[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
     b"\x28\xb5\x2f\xfd": zstandard.open,
 }
-"""The first bytes of a compressed file, and the function that opens it."""
+"""The first bytes of each format of compressed files, and the function that opens a file of the format."""
 
 
 class NotAnArchive(SandboxError):
@@ -113,9 +113,9 @@ class _Reader:
                 "not an archive of container images: neither index.json (OCI) nor manifest.json (Docker)"
             )
         if not names:
-            raise self._error("no image has a name; save it by its name, not by its id")
+            raise self._error("no image in the archive has a name; save the image by its name, not by its ID")
         if wrong := [name for name in names if not _SOUND.fullmatch(name)]:
-            raise self._error(f"{wrong[0]!r:.80} isn't a name of an image")
+            raise self._error(f"{wrong[0]!r:.80} isn't the name of an image")
         return Contents(tuple(sorted(set(names))), architectures)
 
     def index_with_full_names(self) -> dict[str, Any]:
@@ -194,9 +194,11 @@ class _Reader:
 def _opened(path: Path, scratch: Path) -> Iterator[tarfile.TarFile]:
     """The archive as a tar file, decompressed."""
     if path.is_dir():
-        raise NotAnArchive(path, f"a folder; pack it: tar -C {path} -cf image.tar .")
+        raise NotAnArchive(
+            path, f"a folder, not an archive; create the archive: tar -C {path} -cf image.tar ."
+        )
     if path.exists() and not path.is_file():
-        raise NotAnArchive(path, "not a regular file; save the archive as one")
+        raise NotAnArchive(path, "not a regular file; save the archive in a regular file")
     try:
         with _decompressed(path, scratch) as file, tarfile.open(fileobj=file, mode="r:") as tar:
             yield tar

@@ -23,7 +23,7 @@ from ccmfs_common.peers import user_of
 from sandbox.errors import SandboxError
 
 FOLDER = "registry"
-"""Folder in the site's state; ``./dev down`` deletes it."""
+"""The registry's folder in the site's state. ``./dev down`` deletes the folder."""
 
 STOP_SECONDS = 5.0
 _START_SECONDS = 30.0
@@ -135,7 +135,7 @@ class Registry:
 
     async def _start(self) -> aiohttp.ClientSession:
         if self._program is None:
-            raise NoRegistry("the registry has not been built yet; './dev setup' builds it")
+            raise NoRegistry("the registry has not been built yet; './dev setup' builds the registry")
         log = self._folder / "log"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,7 +186,7 @@ class Registry:
             async with asyncio.timeout(_START_SECONDS):
                 while not await _accepts(self._address):
                     if process.returncode is not None:
-                        raise NoRegistry(f"the registry ended with {process.returncode}; see {log}")
+                        raise NoRegistry(f"the registry ended with exit code {process.returncode}; see {log}")
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             raise NoRegistry(f"the registry does not answer within {_START_SECONDS:g} s; see {log}") from None

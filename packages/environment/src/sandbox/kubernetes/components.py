@@ -176,7 +176,7 @@ CONTROL_PLANE: tuple[Component, ...] = (_HYPERKUBE,)
 """A control plane on loopback, and kubectl. They are pure Go, so the build needs no Debian packages."""
 
 HELM = Component("helm", pin=_HELM, packages=(f"{_HELM}/cmd/helm",), programs=("helm",))
-"""Renders and tests the chart. It does not run on machines."""
+"""Renders and tests the chart. The program doesn't run on machines."""
 
 REGISTRY = Component(
     "registry", pin="github.com/distribution/distribution/v3", packages=(".",), programs=("registry",)
@@ -185,7 +185,7 @@ REGISTRY = Component(
 
 _CRANE = "github.com/google/go-containerregistry"
 CRANE = Component("crane", pin=_CRANE, packages=(f"{_CRANE}/cmd/crane",), programs=("crane",))
-"""Pushes images into registries. It runs on the host."""
+"""Pushes images to registries. The program runs on the host."""
 
 _PULUMI = "github.com/pulumi/pulumi"
 PULUMI = Component(
@@ -197,7 +197,7 @@ PULUMI = Component(
     stamps=(f"{_PULUMI}/sdk/v3/go/common/version.Version=v{{version}}",),
     files=(f"{_PULUMI}/sdk/v3:python/cmd/pulumi-language-python-exec",),
 )
-"""The Pulumi CLI for Python programs if PATH has none. It runs on the host."""
+"""The Pulumi CLI for Python programs, for hosts without the CLI on PATH. The program runs on the host."""
 
 _TESTS = "k8s.io/kubernetes/test/images"
 KUBERNETES_TESTS = Component(

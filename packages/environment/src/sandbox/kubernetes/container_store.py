@@ -34,7 +34,7 @@ from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
 
 FORMAT = f"3 {PAUSE_IMAGE} {COREDNS_IMAGE} {LOCAL_PATH_IMAGE} {METRICS_SERVER_IMAGE} {BUSYBOX_IMAGE}"
-"""Increased when the store's content changes independently of the toolchain, except for the tools image."""
+"""Increase this number for a change of the store that changes neither toolchain nor tools image."""
 
 WHOAMI_IMAGE = "docker.io/traefik/whoami:v1.11.0"
 """The workload of the examples: it answers with its host name, the client's address and the headers.

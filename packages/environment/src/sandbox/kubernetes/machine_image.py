@@ -96,8 +96,8 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
     if not (folders.rootfs.is_dir() and folders.store.is_dir()):
         if os.geteuid() != 0:
             raise MissingRequirement(
-                "building the machine image requires root. Run this once as root, or use servers without "
-                "machines"
+                "building the machine image requires root. Run the command once as root, or use "
+                "another backend than machines"
             )
         home = folders.rootfs.parent
         with explained(home), locked(home / "lock", "the machine image", progress):
@@ -110,7 +110,7 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
             if not folders.store.is_dir():
                 _build_store(folders, programs, progress)
     found = find(cache)
-    assert found is not None, "all of it has just been made"
+    assert found is not None, "the whole image has just been built"
     return found
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from sandbox.errors import MissingRequirement, SandboxError
 
 Progress = Callable[[str], None]
-"""Called with one line of progress."""
+"""A function that is called with each line of progress."""
 
 PROGRESS_SECONDS = 5.0
 _TAIL_LINES = 15

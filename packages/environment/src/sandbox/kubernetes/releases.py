@@ -69,7 +69,9 @@ def _find(text: str) -> str | None:
 
 
 def _unknown(where: str, value: str, allowed: Iterable[str]) -> SandboxError:
-    return SandboxError(f"{where} {value}: the sandbox doesn't have it; allowed: {', '.join(allowed)}")
+    return SandboxError(
+        f"{where} {value}: the sandbox doesn't have this version; allowed: {', '.join(allowed)}"
+    )
 
 
 def ascending() -> list[str]:

@@ -95,7 +95,7 @@ def explained(folder: Path) -> Iterator[None]:
 @contextmanager
 def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
     """Hold a lock file, so that two clones don't do the same work."""
-    with locks.awaited(path, lambda: progress(f"{what}: another process is building it, waiting")):
+    with locks.awaited(path, lambda: progress(f"{what}: waiting for another process that is building it")):
         yield
 
 

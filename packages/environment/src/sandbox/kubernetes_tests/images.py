@@ -40,7 +40,9 @@ def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Prog
     """An archive of the large images, or of all others, made where it is missing."""
     platform = of_machine(host.machine())
     if platform is None:
-        raise MissingRequirement(f"no Debian packages are pinned for a processor {host.machine()}")
+        raise MissingRequirement(
+            f"no Debian packages are pinned for the processor architecture {host.machine()}"
+        )
     home = cache / "kubernetes-tests"
     archive = home / f"{'large' if large else 'common'}-{_key(programs, platform)}.tar"
     with explained(home), locked(home / "lock", "the images", progress):

@@ -47,7 +47,7 @@ LEFT_OUT = (
     "media-types",
     "openssl-provider-legacy",
 )
-"""Dependencies that no test needs: for logging in, and for configuring packages."""
+"""Dependencies that tests don't need. They are for logging in and for configuring packages."""
 
 _FOLDERS_LEFT_OUT = (
     "boot",
@@ -77,7 +77,7 @@ group-defined-in-image:x:50000:user-defined-in-image
 
 _FOLDERS = ("dev", "etc", "home", "proc", "root", "run", "sys", "usr/lib64", "var")
 _MERGED = ("bin", "sbin", "lib", "lib64")
-"""Folders that are links into /usr, as in Debian."""
+"""Folders that are symbolic links to folders in /usr, as in Debian."""
 
 _LINKS = {
     # Debian's dash and busybox's own shell drop variables with a dash in their names, which Pods have.
@@ -197,7 +197,7 @@ HOST = "registry.k8s.io"
 PULLED = ("e2e-test-images/agnhost:2.66.1", "e2e-test-images/kitten:1.8")
 """Images on the machines that tests of image volumes and Pod certificates pull with the policy Always."""
 RUNS_AS_ROOT = frozenset({"usr/local/bin/nnp"})
-"""Programs with the setuid bit: tests check that Pods can forbid it."""
+"""Programs with the setuid bit. Tests check that Pods can forbid the use of the bit."""
 
 
 def tools(debian: Mapping[str, Entry], applets: Sequence[str]) -> dict[str, Entry]:

@@ -16,7 +16,7 @@ from sandbox.kubernetes_tests.report import Result, Tally
 from sandbox.kubernetes_tests.selection import LIMITS, Selection
 
 LOG, EVENTS, JUNIT, JSON = "log.txt", "events.jsonl", "junit.xml", "report.json"
-"""Files that a run leaves in its folder."""
+"""Files that remain in the folder of a run."""
 
 SCRATCH = ".temporary-files-of-tests"
 """A folder that exists during a run. If a run is killed, the next run deletes the folder."""

@@ -44,7 +44,7 @@ _PASSED = (
     "LoadBalancers ExternalTrafficPolicy: Local should target all nodes with endpoints",
     "LoadBalancers ExternalTrafficPolicy: Local should work from pods",
 )
-"""Tests of load balancers that run by default. The others, two rolling updates, take long."""
+"""Tests of load balancers that run by default. The other tests are two slow rolling updates."""
 
 _NETWORK = (
     r"\[sig-network\] (Services|DNS|Endpoints(Controller)?|EndpointSlice(Mirroring)?|Networking) "

@@ -18,7 +18,7 @@ LAYER = "CCMFS_LAYER"
 """The environment variable with the name of the layer that runs."""
 LAYERS = "layers.json"
 MODULES = "modules.json"
-"""The last duration of each module in any clone. The scheduler starts the longest modules first."""
+"""The last duration of each module in any clone. The scheduler starts the slowest modules first."""
 ROWS = 25
 
 

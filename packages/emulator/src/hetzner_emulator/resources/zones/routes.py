@@ -80,7 +80,7 @@ ZONES.register()
 _ONE = "/zones/{id_or_name}"
 MAX_PER_PAGE = 100
 MAX_PER_SET = 500
-"""Records in one set: a limit of the sandbox."""
+"""Maximum number of records in one record set. The limit is the sandbox's."""
 
 _RRSETS = f"{_ONE}/rrsets"
 _RRSET = f"{_RRSETS}/{{rr_name}}/{{rr_type}}"
@@ -122,7 +122,7 @@ async def _create(call: Call) -> Reply:
     # In a thread, because a request can have as many record sets as a file.
     drafts = await asyncio.to_thread(read_rrsets, fields, name) if primary else []
     if text and drafts:
-        fields.wrong("rrsets", "must be empty where a zone file is given")
+        fields.wrong("rrsets", "must be empty if you set a zone file")
     fields.check()
     if text:
         ttl, drafts = await _read_file(text, name, ttl, whole=False)

@@ -32,7 +32,7 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s+"(?:[^"\\]|\\.)*")*', re.DOTALL)
 _IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 """An open quote extends to the end of the text, so that matching takes linear time."""
 _MAX_VALUE = 65_535
-"""Characters of a value; a DNS message is shorter."""
+"""Maximum number of characters in a value. A DNS message is shorter."""
 
 
 def zone_name_problem(name: str) -> str:
@@ -61,7 +61,7 @@ def rrset_name_problem(name: str, zone: str) -> str:
 
 def _labels_problem(labels: list[str], length: int) -> str:
     if any(_LABEL.fullmatch(label) is None for label in labels):
-        return "must be a domain name in lower case; names beyond ASCII in Punycode"
+        return "must be a domain name in lowercase ASCII; write other characters in Punycode"
     return "is too long" if length > MAX_NAME else ""
 
 
@@ -97,16 +97,16 @@ def set_problem(name: str, kind: str, values: list[str], zone: str) -> str:
     if len(set(read)) < len(read):
         return "values must be distinct"
     if kind in _ALONE and len(read) > 1:
-        return f"a record set of type {kind} has one record"
+        return f"a record set of type {kind} must have exactly one record"
     if kind == "SOA" and name != APEX:
-        return "SOA records are possible for '@' only"
+        return "SOA records are allowed only for '@'"
     return "'@' can't have a CNAME record" if (kind, name) == ("CNAME", APEX) else ""
 
 
 def company_problem(kind: str, others: set[str]) -> str:
     """Describe why a record set can't have other types beside it under its name; "" if it can."""
     if (kind == "CNAME" and others) or "CNAME" in others:
-        return "a CNAME record can't have others beside it"
+        return "a name with a CNAME record can't have other records"
     return ""
 
 
