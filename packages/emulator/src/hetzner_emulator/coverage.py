@@ -28,10 +28,14 @@ PARTLY = {
     "POST /servers": "The machine has the architecture of the host, even for ARM server types.",
     "GET /servers/{id}/metrics": _AVERAGES,
     "GET /load_balancers/{id}/metrics": _AVERAGES,
-    "POST /servers/{id}/actions/enable_backup": "Backups aren't created daily. Only `create_image` creates backups.",
+    "POST /servers/{id}/actions/enable_backup": (
+        "Backups aren't created daily. Only `create_image` creates backups."
+    ),
     "POST /servers/{id}/actions/create_image": "A running machine is paused while its disk is copied.",
     "POST /servers/{id}/actions/change_type": "The machine still uses the disk of the host, without a limit.",
-    "POST /servers/{id}/actions/attach_iso": "The sandbox only stores the ISO. Machines have no optical drive.",
+    "POST /servers/{id}/actions/attach_iso": (
+        "The sandbox only stores the ISO. Machines have no optical drive."
+    ),
     "POST /servers/{id}/actions/reset_password": "Returns a password that no machine accepts.",
     "POST /servers/{id}/actions/enable_rescue": (
         "The sandbox only stores the rescue mode, which never expires. Machines still start from their disk."
@@ -39,7 +43,8 @@ PARTLY = {
     "POST /servers/{id}/actions/request_console": "Returns an address that doesn't accept connections.",
     "POST /firewalls": "The rules apply only to servers that are machines.",
     "POST /zones": (
-        "The sandbox only stores the zone, and no name server serves the zone. Every domain is accepted, including "
+        "The sandbox only stores the zone, and no name server serves the zone. Every domain is "
+        "accepted, including "
         "subdomains, unknown top-level domains and domains of others."
     ),
     "POST /volumes": (

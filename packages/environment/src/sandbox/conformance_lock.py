@@ -33,7 +33,8 @@ def refuse(clone: Clone, what: str) -> None:
     with _lock(clone) as lock:
         if lock is None:
             raise SandboxError(
-                f"'./dev conformance' is running in this clone; wait until it finishes, or end it, before {what}"
+                "'./dev conformance' is running in this clone; wait until it finishes, or end it, "
+                f"before {what}"
             )
 
 

@@ -122,7 +122,8 @@ SOLD_OUT: Mapping[str, frozenset[tuple[str, str]]] = {
         if kind.category == COST_OPTIMIZED and kind.deprecation is None
     )
 }
-"""Server types that are sold out, by month. On 2026-09-03, hetzner.com listed all cx and cax types as "not available". Two
+"""Server types that are sold out, by month. On 2026-09-03, hetzner.com listed all cx and cax types as "not
+available". Two
 days later, cx23 was available in nbg1 and hel1."""
 
 

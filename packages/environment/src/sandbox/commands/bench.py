@@ -24,7 +24,8 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:  # noqa: RET503 - i
         width = max(map(len, known))
         print("\n".join(f"{name:<{width}}  {headline(path.read_text())}" for name, path in known.items()))
         print(
-            "\n./dev bench NAME runs one benchmark. ./dev bench NAME --help explains what the benchmark measures."
+            "\n./dev bench NAME runs one benchmark. ./dev bench NAME --help explains what the "
+            "benchmark measures."
         )
         return 0
     asked, *rest = arguments.arguments

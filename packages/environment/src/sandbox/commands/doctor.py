@@ -68,7 +68,7 @@ def _servers(choice: Choice) -> Finding:
     return Finding(
         "note",
         "servers",
-        f"servers are records with hollow nodes, which run no Pods: {reason}",
+        f"records with hollow nodes, which run no Pods: {reason}",
     )
 
 

@@ -64,7 +64,8 @@ def require_runtime(running: daemon.Running) -> None:
     """Make sure that there are machines that run containers."""
     if running.backend != MACHINES:
         raise SandboxError(
-            f"servers are only API records here (backend {running.backend}), so nodes run no containers and need no images"
+            f"servers are only API records here (backend {running.backend}), so nodes run no "
+            "containers and need no images"
         )
 
 

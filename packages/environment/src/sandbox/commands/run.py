@@ -225,7 +225,8 @@ def _changed(
         if running and child.poll() is not None:
             running = False
             say(
-                f"✗ the CCM ended with exit code {child.returncode}; the next change of a source file starts the CCM again"
+                f"✗ the CCM ended with exit code {child.returncode}; the next change of a source file "
+                "starts the CCM again"
             )
         time.sleep(LOOK_SECONDS)
         if (now := snapshot(files := sources())) == seen:
@@ -233,7 +234,8 @@ def _changed(
         seen = now
         if not watch:
             say(
-                "• a source file has changed: restart './dev run', or use --watch to restart the CCM automatically"
+                "• a source file has changed: restart './dev run', or use --watch to restart the CCM "
+                "automatically"
             )
             continue
         try:

@@ -23,7 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the name of a server, or the end of its name",
     )
-    parser.epilog = "If you add a COMMAND, the machine runs the COMMAND, and no shell opens. All words after NAME belong to the COMMAND."
+    parser.epilog = (
+        "If you add a COMMAND, the machine runs the COMMAND, and no shell opens. All words after "
+        "NAME belong to the COMMAND."
+    )
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:

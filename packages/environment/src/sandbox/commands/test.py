@@ -63,7 +63,8 @@ OPTIONAL = (
     (packages.EMULATION, "Emulation of ARM", "the image for ARM"),
     (packages.BROWSER, "Browser", "the sandbox's console"),
 )
-"""Optional packages: the purpose, the name of the step, and the subject of the tests that need the packages."""
+"""Optional packages: the purpose, the name of the step, and the subject of the tests that need the
+packages."""
 NAMES = ("lint", "unit", "all")
 KUBERNETES = "--kubernetes"
 DURATIONS = "--durations"
@@ -71,7 +72,8 @@ EVERY = "--every"
 VARIABLE = "CCMFS_KUBERNETES"
 """The environment variable with the Kubernetes version for the tests."""
 PREPARED = "CCMFS_PREPARED"
-"""The environment variable with the kind of servers that set-up has prepared. The value is empty before the set-up."""
+"""The environment variable with the kind of servers that set-up has prepared. The value is empty before
+the set-up."""
 _NO_TESTS = 5
 """pytest's exit code if no test was selected."""
 _ENDED = (0, 1, _NO_TESTS)
@@ -134,7 +136,8 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
     if same:
         names = ", ".join(folder.removesuffix("/tests") for folder in same)
         steps.note(
-            f"• {layer.name}: skipped, because nothing changed since these tests passed: {names} ('./dev test --every')"
+            f"• {layer.name}: skipped, because nothing changed since these tests passed: {names} "
+            "('./dev test --every')"
         )
         if not wanted:
             return 0
@@ -304,11 +307,13 @@ def optional(
         missing = packages.missing({needs}, found)
         if packages.BROWSERS[0] in {package.proof for package in missing} and distribution() == "ubuntu":
             steps.note(
-                f"• skipped the tests of {judged}, because Ubuntu has no package of a browser. Install google-chrome to run the tests"
+                f"• skipped the tests of {judged}, because Ubuntu has no package of a browser. "
+                "Install google-chrome to run the tests"
             )
         elif missing and not permitted():
             steps.note(
-                f"• skipped the tests of {judged}. To run the tests, install packages: {packages.install_command(missing)}"
+                f"• skipped the tests of {judged}. To run the tests, install packages: "
+                f"{packages.install_command(missing)}"
             )
         else:
             with steps.step(name) as progress:
