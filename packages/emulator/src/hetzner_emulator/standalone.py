@@ -38,11 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--token",
-        help=(
-            "an API token that is valid in addition to the generated token. Terraform and Pulumi "
-            "need 64 characters. "
-        )
-        "Other users of this host can see it in the list of processes",
+        help="an API token that is valid in addition to the generated token. Terraform and Pulumi need "
+        "64 characters. Other users of this host can see the token in the list of processes",
     )
     parser.add_argument(
         "--no-exports",
