@@ -264,10 +264,10 @@ class NodeController:
 
     def _explain_absent_machine(self, node: Node) -> None:
         text = (
-            f"The kubelet is Ready, but machine {node.spec.provider_id} of this Node does not exist. The "
-            "machine was probably replaced by a machine with the same name. Another server may now have "
-            "the addresses of this Node. Delete the Node and restart the kubelet. The kubelet then "
-            "registers a Node for the new machine"
+            f"The kubelet is Ready, but this Node's machine {node.spec.provider_id} no longer exists. A new "
+            "machine with the same name probably replaced it. The old machine's addresses may now belong "
+            "to a different machine. Delete the Node and restart the kubelet on the new machine. The "
+            "kubelet then registers a new Node"
         )
         self._recorder.event(reference_to(node), "Warning", "MachineNotFound", text)
 

@@ -110,7 +110,7 @@ class Adoption:
         }
         theirs = {str(key["public_key"]).strip() for key in self._all("ssh_keys").values()}
         if not mine & theirs:
-            return "the SSH key of this stack at Hetzner is not the key in this state"
+            return "the SSH key that Hetzner stores for this stack isn't the SSH key in the Pulumi state"
         if kind == SERVER and (f"{DYNAMIC}K3sServer", name) in self.state:
             return "the state has another server of this name, so pulumi up would install k3s again"
         return ""

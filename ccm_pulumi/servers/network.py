@@ -70,7 +70,7 @@ async def _known(subnet_id: pulumi.Output[str]) -> None:
         raise pulumi.RunError(
             "the subnet can't be replaced while there are several control servers, because all of them "
             "would be detached from it. Nothing was changed. Remove the subnet from --replace and "
-            "--target-replace. If you changed ccm-from-scratch:networkZone, set it back. With one control "
-            "server (pulumi config set ccm-from-scratch:controlCount 1; pulumi up), another subnet creates "
-            "a new, empty cluster"
+            "--target-replace. If you changed ccm-from-scratch:networkZone, set it back. To replace the "
+            "subnet, first set ccm-from-scratch:controlCount to 1 and run pulumi up. Warning: the new subnet "
+            "replaces the cluster with a new, empty cluster"
         )

@@ -83,7 +83,7 @@ def test_stopping_a_starting_sandbox(site, starting, end):
 @ENDINGS
 def test_a_sandbox_that_never_starts_to_answer(site, starting, end, monkeypatch):
     monkeypatch.setattr(daemon, "START_SECONDS", 0.2)
-    with pytest.raises(SandboxError, match=r"is being started and does not answer.*serve\.lock"):
+    with pytest.raises(SandboxError, match=r"did not answer within.*serve\.lock"):
         end(site)
     assert starting.poll() is None
 

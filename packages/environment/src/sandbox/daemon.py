@@ -220,8 +220,8 @@ def _begun(site: Site) -> Running | None:
     """Like :func:`find`; a process that is only starting, and has no record yet, is waited for."""
     if not until(lambda: find(site) or not _is_locked(_lock(site)), START_SECONDS):
         raise SandboxError(
-            f"a sandbox of this clone is being started and does not answer after {START_SECONDS} s; end "
-            f"the process that holds {_lock(site)}, and repeat the command"
+            f"another process is starting a sandbox of this clone, but the sandbox did not answer within "
+            f"{START_SECONDS} s; end the process that holds {_lock(site)}, and repeat the command"
         )
     return find(site)
 

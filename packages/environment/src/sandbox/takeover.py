@@ -42,7 +42,9 @@ def why_no_pod(clone: Clone) -> str:
     """Why the cluster has no CCM, where that is on our account, and what to do; empty where it is not."""
     with idle(clone) as mine:
         if not mine:
-            return "'./dev run' runs the CCM, and prints the CCM's log in the terminal of './dev run'"
+            return (
+                "'./dev run' runs the CCM; the terminal in which you started './dev run' shows the CCM's log"
+            )
     if active(clone):
         return "no CCM runs, because './dev run' was killed. './dev up' starts the cluster's CCM again"
     return ""

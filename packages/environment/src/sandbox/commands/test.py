@@ -241,9 +241,7 @@ def _run_paths(tests: Run, steps: Steps, given: Sequence[str]) -> int:
 def _show_durations(clone: Clone) -> int:
     finished = durations.read_layers(clone.durations)
     if not finished:
-        raise SandboxError(
-            "there are no durations of a test run in this clone's cache; run ./dev test unit first"
-        )
+        raise SandboxError("this clone's cache has no test durations yet; run ./dev test unit first")
     print(durations.tables(finished, list(durations.read_spans(clone.durations))))
     return 0
 

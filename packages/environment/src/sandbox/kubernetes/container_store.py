@@ -104,7 +104,7 @@ def fetch_tools(target: Path, progress: Progress, sleep: Callable[[float], None]
             mirror = open_mirror(cache_folder() / "packages", sleep=sleep)
             toolbox.write(mirror, platform, file)
     except image.errors.ImageError as error:
-        progress(f"machines have no image {toolbox.NAME}: {error}")
+        progress(f"the image {toolbox.NAME} is missing on the machines: {error}")
         return False
     return True
 

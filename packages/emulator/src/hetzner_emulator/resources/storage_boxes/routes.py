@@ -11,7 +11,7 @@ from hetzner_emulator.wire.reply import Reply
 REASON = "Storage Boxes are another product with another API address"
 _PATHS = ("/storage_boxes", "/storage_box_types")
 REFUSED = {f"* {path}*": REASON for path in _PATHS}
-"""The refused operations, where ``*`` matches any text, with the reason."""
+"""The refused operations and the reasons. In an operation, ``*`` matches any text."""
 
 _MAX_DEPTH = 5  # /storage_boxes/{id}/subaccounts/{id}/actions/{action}
 
