@@ -23,7 +23,7 @@ def test_selections_of_tests(words, chosen):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--focus", ""], "'' matches every test"),
+        (["--focus", ""], "an empty expression matches every test"),
         (["--all", "--node-deletion"], "not allowed with argument"),
         (["--processes", "0"], "'0'"),
         (["--processes", "many"], "'many'"),

@@ -177,5 +177,5 @@ def test_a_machine_without_the_image_is_named():
 def test_an_image_for_another_processor_is_refused_before_it_is_sent(tmp_path):
     arm = Contents(("app:1",), frozenset({"arm64"}))
     assert checked(tmp_path, arm, "aarch64") == arm
-    with pytest.raises(NotAnArchive, match="app:1 is for arm64; the machines are amd64"):
+    with pytest.raises(NotAnArchive, match="app:1 is for arm64, but the machines are amd64"):
         checked(tmp_path, arm, "x86_64")

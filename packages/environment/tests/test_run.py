@@ -220,7 +220,7 @@ def test_a_watched_ccm_that_ends_by_itself_starts_again_after_a_change(tmp_path)
 
     def say(text):
         said.append(text)
-        if "exit code 7" in text:
+        if "ended with exit code 7" in text:
             source.write_text(f"x = {len(said)}\n")
         if len(said) == 3:
             raise KeyboardInterrupt
