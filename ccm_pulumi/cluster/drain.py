@@ -19,7 +19,7 @@ EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
 BY_US = "drained-by-ccm-from-scratch"
 """The value of this label if this program set the label. After an aborted drain, the program removes it."""
 UPGRADING = "ccm-from-scratch/upgrading"
-"""Annotation of a Node that the program cordoned for an upgrade. The program uncordons the Node afterwards."""
+"""Annotation of a Node that the program cordoned for an upgrade. The program later uncordons it."""
 TRAFFIC_POLLS = 15
 TRAFFIC_PAUSE = 2.0
 # what Go's strconv.ParseBool takes for false, as the cloud-controller-manager does
