@@ -199,8 +199,8 @@ class ServiceSyncer:
             if not orphan.name:
                 continue  # its Service is unknown
             text = (
-                f"{orphan.what} was created for this Service, but this Service no longer uses the "
-                "object. If no one needs the object, delete the object"
+                f"{orphan.what} was created for this Service, but this Service no longer uses "
+                "it. If nothing else uses it, delete it"
             )
             reference = ObjectReference(
                 api_version="v1", kind="Service", namespace=orphan.namespace, name=orphan.name, uid=orphan.uid

@@ -146,7 +146,7 @@ async def test_others_are_not_ours_and_cost_nothing(sky: EmulatedCloud, cloud: H
 
 
 async def test_robot_servers_are_not_known_rather_than_absent(cloud: HetznerCloud) -> None:
-    with pytest.raises(CloudError, match="Robot is not enabled"):
+    with pytest.raises(CloudError, match="set ROBOT_ENABLED"):
         await cloud.instances.get(NodeView("a", "hrobot://1"), accepted_age=0)
 
 
@@ -198,7 +198,7 @@ async def test_no_answer_is_no_absence(
         with pytest.raises(CloudError) as error:
             await cloud.instances.get(by_id(server), accepted_age=age)
         assert not isinstance(error.value, InstanceNotFound)
-    assert "refuses the token" in (cloud.healthy() or "")
+    assert "rejects the token" in (cloud.healthy() or "")
     await sky.heal()
     await cloud.instances.get(by_id(server), accepted_age=0)
     assert cloud.healthy() is None

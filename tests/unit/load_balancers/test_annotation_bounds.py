@@ -33,8 +33,8 @@ NONE_COUNTS = Annotations(
     {},
     frozenset(),
     {
-        PREFIX: f"{PREFIX}…: these annotations have 32769 characters. The limit is 32768, so "
-        "all of them are ignored"
+        PREFIX: f"{PREFIX}…: the annotations with this prefix have 32769 characters in total. The limit is "
+        "32768 characters, so the CCM ignores all these annotations"
     },
 )
 

@@ -120,7 +120,7 @@ class TestManaged:
             site.balancers.certificates._invalid = True
             result = await site.ensure(service)
         [notice] = [one for one in result.notices if one.reason == "ManagedCertificateFailed"]
-        assert "(shop.invalid) failed: DNS zone not found" in notice.message
+        assert "(shop.invalid): DNS zone not found" in notice.message
         assert (await site.sky.counts())["POST /certificates/{id}/actions/retry"] == 1
         now = 3700.0
         result = await site.ensure(service)

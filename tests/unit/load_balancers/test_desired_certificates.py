@@ -157,7 +157,7 @@ class TestManaged:
         failed = managed(6, "a.example", "b.example", status=status)
         found = choose_certificates(asked, there(failed))
         assert (found.by_port, found.managed, found.retries) == ({443: (6,)}, {6}, (failed,))
-        text = f"the managed certificate cert-6 (a.example, b.example) failed: {why}"
+        text = f"Hetzner could not issue the managed certificate cert-6 (a.example, b.example): {why}"
         assert said(found.notices) == [("ManagedCertificateFailed", text)]
         again = choose_certificates(asked, there(failed, retried=frozenset({6})))
         assert (again.retries, len(again.notices)) == ((), 1)

@@ -236,7 +236,7 @@ class TestOnPrimaryIps:
             (
                 replace(FOUR, type="ipv6"),
                 {},
-                f"is an ipv6 address: use the annotation {PREFIX}public-net-ipv6",
+                f"is an ipv6 address. Use the annotation {PREFIX}public-net-ipv6",
             ),
             (replace(FOUR, assignee_id=9), {}, "is already assigned"),
             (replace(FOUR, blocked=True), {}, "is blocked"),

@@ -76,8 +76,8 @@ def test_what_is_a_target_stays_one_on_either_side() -> None:
     [
         (Target(77), "ServerNotFound", "their servers don't exist in this project"),
         (Target(6, private=True), "ServerNotInNetwork", "the servers of the nodes are not in the private"),
-        (Target(6), "PublicIPv4Missing", "they have no public IPv4 address"),
-        (Target(7), "PublicIPv4Missing", "they have no public IPv4 address"),
+        (Target(6), "PublicIPv4Missing", "their servers have no public IPv4 address"),
+        (Target(7), "PublicIPv4Missing", "their servers have no public IPv4 address"),
     ],
 )
 def test_what_is_in_the_way(target: Target, reason: str, why: str) -> None:

@@ -78,7 +78,9 @@ def test_an_adopted_one_is_as_it_was() -> None:
     assert released.changes[-1].body == {"labels": {"team": "us"}}
     [notice] = released.notices
     assert (notice.reason, notice.warning) == ("LoadBalancerReleased", False)
-    assert notice.message == "load balancer shop (7) stays, because it was not created for this Service"
+    assert notice.message == (
+        "load balancer shop (7) is not deleted, because the load balancer was not created for this Service"
+    )
 
 
 def test_one_that_others_listen_on_stays_for_them() -> None:
@@ -91,7 +93,9 @@ def test_one_that_others_listen_on_stays_for_them() -> None:
     ]
     assert released.changes[-1].body == {"labels": {"team": "us"}}
     [notice] = released.notices
-    assert notice.message == "load balancer shop (7) stays, because others use it"
+    assert notice.message == (
+        "load balancer shop (7) is not deleted, because other Services use the load balancer"
+    )
     assert leave(balancer(labels, 80)).deletes
 
 
@@ -149,7 +153,7 @@ UNNAMED = {"hcloud-ccm/service-uid": OTHER, f"{OURS}namespace": "shop"}
 NAMED = {**UNNAMED, f"{OURS}service": "api"}
 IN_C1 = {f"{OURS}cluster": "c1"}
 BALANCER, CERTIFICATE = "load balancer shop (7)", "certificate cert (3)"
-DOUBT = ", which may be another cluster's, because CCM_CLUSTER_ID is not set,"
+DOUBT = ", which may belong to another cluster because CCM_CLUSTER_ID is not set,"
 
 
 @pytest.mark.parametrize(

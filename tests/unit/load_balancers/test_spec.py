@@ -116,7 +116,9 @@ def test_primary_ips_that_no_load_balancer_can_have() -> None:
     asked = {"public-net-ipv4": "shop", "public-net-ipv6": "other"}
     assert spec(asked).primary_ip_problems() == {}
     twice = spec({**asked, "public-net-ipv6": "shop"}).primary_ip_problems()
-    assert twice == {key: f"{key}: 'shop' can't be an IPv4 and an IPv6 address" for key in (four, six)}
+    assert twice == {
+        key: f"{key}: 'shop' can't be both an IPv4 address and an IPv6 address" for key in (four, six)
+    }
     off = spec({"public-net-ipv4": "shop", "disable-public-network": "true"}).primary_ip_problems()
     assert off == {four: f"{four}: 'shop' needs the public network, which {NO_PUBLIC} disables"}
 
@@ -146,7 +148,7 @@ def test_what_needs_a_network_without_one() -> None:
     found = spec(EVERYTHING, network=False)
     name = f"{PREFIX}use-private-ip"
     assert (found.use_private_ip, found.private_ipv4) == (False, "")
-    assert found.problems == {name: f"{name}: 'true' needs a private network: set HCLOUD_NETWORK"}
+    assert found.problems == {name: f"{name}: 'true' requires a private network. Set HCLOUD_NETWORK"}
     assert not spec({"use-private-ip": "false"}, network=False).problems
 
 
@@ -238,7 +240,7 @@ class TestPorts:
         assert spec({**annotations, **domains}).problems == {}
         name = f"{PREFIX}http-managed-certificate-domains"
         assert spec(annotations).problems == {
-            name: f"{name}: '' is missing: a managed certificate needs domains"
+            name: f"{name}: '' is missing, but a managed certificate requires domains"
         }
 
 
@@ -307,8 +309,11 @@ HTTPS = "has no effect without protocol https"
 CHECKED = "has no effect without health-check-protocol http or https"
 SHARED = "has no effect on a shared load balancer, because all its Services have the same targets"
 ADOPTED = "has no effect together with ~adopt, because the load balancer keeps its addresses"
-ALONE = "has no effect without a private network: set HCLOUD_NETWORK"
-LOCATED = 'has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1; annotate ~location with "" too'
+ALONE = "has no effect without a private network. Set HCLOUD_NETWORK"
+LOCATED = (
+    "has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1. To override the location, also set the "
+    'annotation ~location to ""'
+)
 PRIVATE = {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24", "hostname": "a.example"}
 IN_FSN1 = {"LOCATION": "fsn1"}
 
@@ -351,7 +356,10 @@ class TestWithoutEffect:
             ("zzz", "there is no such annotation"),
             ("x" * 81, "there is no such annotation"),
             ("location" + "x" * 72, "there is no such annotation"),
-            ("port.80.location", "applies to the whole load balancer: write ~location"),
+            (
+                "port.80.location",
+                "applies to the whole load balancer, so the key can't contain a port. Use ~location",
+            ),
             ("port.80.protocl", "there is no such annotation; did you mean ~port.80.protocol?"),
             ("port.81.protocl", "there is no such annotation; did you mean ~port.81.protocol?"),
             ("port.81.protocol", "the Service has no port 81 (its ports: 80, 443)"),
@@ -360,7 +368,10 @@ class TestWithoutEffect:
                 "port.123456789012345678901.protocol",
                 "the Service has no port 12345678901234567890 (its ports: 80, 443)",
             ),
-            ("port.x.location", "applies to the whole load balancer: write ~location"),
+            (
+                "port.x.location",
+                "applies to the whole load balancer, so the key can't contain a port. Use ~location",
+            ),
             ("port.x.protocl", "there is no such annotation; did you mean ~port.x.protocol?"),
         ],
     )
@@ -410,7 +421,7 @@ class TestUnsupported:
         found = spec({}, *(ServicePort(int(one), 30_000, other or "TCP") for one, _, other in several))
         [notice] = found.unsupported
         assert notice.reason == "UnsupportedProtocolConfigured"
-        assert notice.message == f"Hetzner load balancers support only TCP; {why}"
+        assert notice.message == f"Hetzner load balancers support only TCP, so {why}"
 
     def test_ports_that_no_node_has(self) -> None:
         found = spec({}, 80, ServicePort(81, 0), ServicePort(53, 0, "UDP"))

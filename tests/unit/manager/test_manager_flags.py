@@ -166,9 +166,12 @@ def test_values(arguments, name, value):
         (["--client-ca-file=/none"], "--client-ca-file: the file /none can't be read"),
         (["--secure-port=10260"], "--webhook-secure-port: must differ from --secure-port, which is 10260"),
         (["--logging-format=xml"], "--logging-format: 'xml' is neither text nor json"),
-        (["--webhooks=a"], "--webhooks: isn't offered"),
-        (["--enable-leader-migration"], "--enable-leader-migration: isn't offered"),
-        (["--tls-sni-cert-key=a,b"], "--tls-sni-cert-key: isn't offered"),
+        (["--webhooks=a"], "--webhooks: this cloud-controller-manager doesn't support"),
+        (
+            ["--enable-leader-migration"],
+            "--enable-leader-migration: this cloud-controller-manager doesn't support",
+        ),
+        (["--tls-sni-cert-key=a,b"], "--tls-sni-cert-key: this cloud-controller-manager doesn't support"),
         (["--node-deletion-confirmations=0"], "--node-deletion-confirmations: must be at least 1"),
     ],
 )

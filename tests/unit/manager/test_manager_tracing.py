@@ -58,7 +58,7 @@ def test_missing_packages_are_reported(monkeypatch) -> None:
     on, problems = asked(SOMEWHERE)
     assert not on
     (problem,) = problems
-    assert problem.startswith("OTEL_EXPORTER_OTLP_ENDPOINT: requests traces")
+    assert problem.startswith("OTEL_EXPORTER_OTLP_ENDPOINT: the variable enables tracing")
     assert "ccm-from-scratch[tracing]" in problem
     assert "isn't in the image" in problem
 
@@ -76,7 +76,7 @@ def test_missing_packages_are_reported(monkeypatch) -> None:
 )
 def test_a_variable_that_the_sdk_refuses_is_one_of_the_problems(name: str, value: str, why: str) -> None:
     # In a process of its own, for the SDK reads some of them when it is imported.
-    asked = "OTEL_EXPORTER_OTLP_ENDPOINT: requests traces"
+    asked = "OTEL_EXPORTER_OTLP_ENDPOINT: the variable enables tracing"
     assert f"{asked}, but OpenTelemetry rejects a variable: {why}\n" in told(name, value)
 
 

@@ -59,7 +59,10 @@ class TestController:
     @pytest.mark.parametrize(
         ("write", "told"),
         [
-            (write_status, "the status has 192.0.2.1, but the load balancer has 203.0.113.80"),
+            (
+                write_status,
+                "the status contains 192.0.2.1, but the load balancer has the addresses 203.0.113.80",
+            ),
             (take_finalizer, f"the finalizer {CLEANUP_FINALIZER} was removed"),
         ],
     )

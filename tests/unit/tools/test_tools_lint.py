@@ -86,15 +86,15 @@ def texts(text: str, *, for_official: bool = False) -> list[str]:
             ),
             ["'moon' isn't known", "did you mean 'eu-central'?", f"{PREFIX}type: 'lb99' isn't known"],
         ),
-        (manifest({PREFIX + "public-net-ipv4": "203.0.113.9"}), ["not its address"]),
-        (manifest({PREFIX + "public-net-ipv4": "2001:db8::/64"}), ["not its address"]),
+        (manifest({PREFIX + "public-net-ipv4": "203.0.113.9"}), ["is not the ID or name of a Primary IP"]),
+        (manifest({PREFIX + "public-net-ipv4": "2001:db8::/64"}), ["is not the ID or name of a Primary IP"]),
         (
             manifest({PREFIX + "public-net-ipv4": "a", PREFIX + "disable-public-network": "true"}),
             ["needs the public network"],
         ),
         (
             manifest({PREFIX + "public-net-ipv4": "a", PREFIX + "public-net-ipv6": "a"}),
-            ["can't be an IPv4 and an IPv6 address"] * 2,
+            ["can't be both an IPv4 address and an IPv6 address"] * 2,
         ),
         (
             manifest({PREFIX + "public-net-ipv4": "a", PREFIX + "adopt": "4711"}),

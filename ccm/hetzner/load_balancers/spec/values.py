@@ -161,7 +161,7 @@ HOSTNAME = Kind("a domain name, not an IP address", _hostname, "", OfficialForma
 DOMAINS = Kind(f"at most {MAX_ITEMS} domain names, separated by commas", _domains, (), OfficialFormat.LIST)
 IPV4 = Kind("an IPv4 address", _ipv4, "")
 PRIMARY_IP = Kind(
-    "the ID or name of a Primary IP (at most 128 characters), and not an IP address",
+    "the ID or name of a Primary IP (at most 128 characters). An IP address isn't allowed",
     _primary_ip,
     "",
     OfficialFormat.ID,
