@@ -139,7 +139,7 @@ def test_what_was_adopted_stays_without_our_labels(site):
         1: {"team": "shop"},
         5: {"team": "shop"},
     }
-    assert "lb-1 (1) stays" in reported[0]
+    assert "kept the load balancer lb-1 (1)" in reported[0]
 
 
 def test_a_locked_load_balancer_is_waited_for(site):

@@ -37,7 +37,7 @@ def node(
         (node(taints=[TAINT]), "has not initialized"),
         (node(provider_id=""), "has not initialized"),
         (node(ready="False", message="disk full"), "^the Node is not ready: disk full$"),
-        (node(ready="Unknown"), "says nothing"),
+        (node(ready="Unknown"), "its kubelet reports no status"),
     ],
 )
 def test_what_a_node_lacks(found, lacks):
@@ -56,7 +56,7 @@ def test_exactly_the_incomplete_ones_are_lacking(wanted, there):
 
 def test_the_node_of_a_former_server_is_not_this_ones():
     old = view(node("w", provider_id="hcloud://7"))
-    assert "older server, 7" in lacking({"w": "8"}, {"w": old})["w"]
+    assert "older server with the ID 7" in lacking({"w": "8"}, {"w": old})["w"]
     assert lacking({"w": "7"}, {"w": old}) == {}
 
 

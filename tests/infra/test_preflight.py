@@ -229,7 +229,7 @@ def test_a_type_that_hetzner_gives_no_server_in_place_is_refused(check, make, ne
     wanted = PRIVATE if role == "nat" else {}
     said = problems(check, **wanted, **{key: "cpx22"})[key]
     assert said.startswith(
-        f"{role} is a cpx32 and keeps its disk: the disk has 160 GB and can't shrink to 80"
+        f"{role} has the type cpx32 and keeps its disk: the disk has 160 GB and can't shrink to 80 GB"
     )
     assert "the same processor architecture" in problems(check, **wanted, **{key: "cax21"})[key]
     assert ("controlCount" in said) is (role == "control")
@@ -354,7 +354,8 @@ def test_a_pool_of_the_autoscaler_stands_beside_the_sums(check):
     assert checked.cost["monthly"] == check(workerCount="2").cost["monthly"]
     bounds = {"from": {"net": "19.99", "gross": "23.79"}, "to": {"net": "59.97", "gross": "71.36"}}
     assert checked.cost["monthlyByScaledPool"] == {"burst": bounds}
-    assert "burst, 1 to 3 x server cpx22 in fsn1: 19.99 to 59.97 net" in checked.report
+    assert "The sums don't include the pool burst" in checked.report
+    assert "1 to 3 x server cpx22 in fsn1 cost 19.99 to 59.97 net" in checked.report
 
 
 def test_the_nat_server_costs_and_has_the_only_address(check, cloud):
@@ -372,7 +373,7 @@ def test_a_network_with_somebody_elses_default_route_is_refused(check, make, net
     make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
     assert check(importNetwork=str(network)).settings.import_network
     said = problems(check, **PRIVATE, importNetwork=str(network))["importNetwork"]
-    assert "already has a route 0.0.0.0/0 by 10.0.0.77" in said
+    assert "already has a route 0.0.0.0/0 to 10.0.0.77" in said
     # once the NAT server is there it is that one's
     server(make, network, "nat")
     assert check(**PRIVATE, importNetwork=str(network)).settings.import_network

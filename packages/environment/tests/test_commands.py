@@ -85,7 +85,7 @@ def test_machines_for_images(site):
 
 def test_no_login_to_records():
     require_machines(Running(1, "machines"))
-    with pytest.raises(SandboxError, match="servers are records here"):
+    with pytest.raises(SandboxError, match="servers are only API records here"):
         require_machines(Running(1, "hollow"))
 
 
@@ -111,7 +111,7 @@ def test_options_that_differ_from_the_running_sandbox(tmp_path):
     up.refuse_other_ways(None, "realistic", tmp_path)
     up.refuse_other_ways(running, None, None)
     up.refuse_other_ways(running, "instant", None)
-    with pytest.raises(SandboxError, match=r"--actions realistic: .*process 7\), with instant; './dev down'"):
+    with pytest.raises(SandboxError, match=r"--actions realistic: .*process 7\), with instant; run './dev"):
         up.refuse_other_ways(running, "realistic", None)
     with pytest.raises(SandboxError, match=f"--k3s {tmp_path}: .* with none"):
         up.refuse_other_ways(running, None, tmp_path)

@@ -75,7 +75,7 @@ def test_an_environment_keeps_its_backend(clone):
     keep_state(clone, "hollow", SERVER)
     assert up.choose(clone, "auto").kind == "hollow"
     assert up.choose(clone, "hollow").kind == "hollow"
-    with pytest.raises(SandboxError, match=r"--backend machines: .* with hollow; './dev down' first"):
+    with pytest.raises(SandboxError, match=r"--backend machines: .* with hollow; run './dev down' first"):
         up.choose(clone, "machines")
 
 

@@ -161,9 +161,9 @@ def test_unknown_settings_of_a_file(tmp_path):
     ("text", "words"),
     [
         ("a: 1\na: 2", "line 2: a occurs twice"),
-        ("a: {b: 1}", "line 1: only strings"),
-        ("a:\n  b: 1", "line 2: only strings"),
-        ("a: [b, [c]]", "line 1: only strings"),
+        ("a: {b: 1}", "line 1: the value must be a string"),
+        ("a:\n  b: 1", "line 2: the value must be a string"),
+        ("a: [b, [c]]", "line 1: the value must be a string"),
         ("- a", "line 1: not `name: value`"),
         ("\na: b: c", "line 2: mapping values"),
         ('a: "b', "line 1: .*quoted scalar"),

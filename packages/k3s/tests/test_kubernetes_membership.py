@@ -203,7 +203,7 @@ def test_the_agents_token_is_refused_for_servers(first, serve, password, user, s
 
 def test_different_settings_are_refused_before_writing(serve, tmp_path):
     second = plane(tmp_path / "second")
-    with pytest.raises(K3sError, match=r"--cluster-cidr is 10.9.0.0/16 here and 10.42"):
+    with pytest.raises(K3sError, match=r"--cluster-cidr is 10.9.0.0/16 on this server and 10.42"):
         bootstrap.fetch(second, asked(serve()), {**CRITICAL, "cluster-cidr": "10.9.0.0/16"})
     assert list(second.pki.folder.iterdir()) == []
 
@@ -234,5 +234,5 @@ def test_the_files_are_under_k3s_names_and_secrets_are_not_readable_by_others(fi
     for file in bootstrap.files(second).values():
         assert file.stat().st_mode & 0o077 == (0o044 if file.suffix == ".crt" else 0)
     del packed["ServiceKey"]
-    with pytest.raises(K3sError, match="has no ServiceKey"):
+    with pytest.raises(K3sError, match="didn't send the bootstrap data ServiceKey"):
         bootstrap.unpack(second, json.dumps(packed).encode())

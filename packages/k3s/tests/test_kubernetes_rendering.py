@@ -140,7 +140,7 @@ def test_importing_images(monkeypatch, tmp_path, capsys):
     printed = capsys.readouterr().err
     assert f"Error encountered while importing {images}/aa.tar: no archive" in printed
     assert f"the images in {images}/f.tar.lz4 are not imported" in printed
-    assert f"{images}/g.txt is not imported" in printed
+    assert f"the images in {images}/g.txt are not imported" in printed
     (images / "b.tar.gz").write_text("good, another one")
     os.utime(images / "b.tar.gz", (1, 1))
     runtime._import_all()
