@@ -76,7 +76,10 @@ QUOTA = {"project": "p", "limit": 3600, "remaining": 359}
         ({"load_balancers": [balancer(ports=())]}, ""),
         ({"servers": [server(n, "off") for n in range(5)]}, "server: s0, s1, s2 and 2 more are off"),
         (
-            {"networks": [NETWORK], "servers": [server(1, network=7, ip="10.0.0.2")]},
+            {
+                "networks": [{"id": 7, "name": "net", "routes": ROUTES}],
+                "servers": [server(1, network=7, ip="10.0.0.2")],
+            },
             "route: 10.1.0.0/24 in net uses the gateway 10.0.0.3, but no server has the gateway's address",
         ),
         ({"now": 1599.0, "actions": [FAILED]}, "action: add_route on network 7 failed: locked"),
