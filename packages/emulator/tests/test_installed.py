@@ -95,7 +95,7 @@ def test_the_state_is_in_the_given_folder(installed, tmp_path):
         call(endpoint, token, "/networks", {"name": "net", "ip_range": "10.0.0.0/16"})
         second = installed.run("hetzner-emulator", "serve", "--state-dir", str(folder))
         assert second.returncode == 1
-        assert "another process serves from this folder" in second.stdout
+        assert "another emulator already uses this folder" in second.stdout
     assert folder.stat().st_mode & 0o077 == 0
     with served(installed, "--state-dir", str(folder)) as (endpoint, again):
         assert again == token
