@@ -94,9 +94,9 @@ def test_a_real_registry_gives_back_what_was_pushed(programs, real):
 
 @pytest.mark.slow
 def test_a_real_registry_refuses_strangers(programs, real):
-    with pytest.raises(RegistryError, match="type 'docker login'"):
+    with pytest.raises(RegistryError, match="Run 'docker login'"):
         send(programs, real, {})
-    with pytest.raises(RegistryError, match="type 'docker login'") as caught:
+    with pytest.raises(RegistryError, match="Run 'docker login'") as caught:
         send(programs, real, {USERNAME: "me", PASSWORD: "wrong password"})
     assert "wrong password" not in str(caught.value)
 
