@@ -43,5 +43,7 @@ def node(version):
 def test_tests_of_the_clusters_version():
     own = releases.default()
     require_version([node(f"v{own}"), node(releases.k3s_name(own))])
-    with pytest.raises(SandboxError, match=rf"tests are for Kubernetes {own}, but this cluster runs 1\.34\.4, {own}"):
+    with pytest.raises(
+        SandboxError, match=rf"tests are for Kubernetes {own}, but this cluster runs 1\.34\.4, {own}"
+    ):
         require_version([node(f"v{own}"), node("v1.34.4")])
