@@ -84,4 +84,6 @@ def check_operator(request: web.Request, config: CloudConfig) -> None:
     for token in config.tokens.keys() - config.read_only_tokens:
         allowed |= hmac.compare_digest(given, token.encode())
     if not allowed:
-        raise ApiError("unauthorized", "admin calls need one of the tokens from the start of the sandbox")
+        raise ApiError(
+            "unauthorized", "admin calls need a read-write token that the sandbox was started with"
+        )

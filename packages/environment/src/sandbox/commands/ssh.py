@@ -58,5 +58,5 @@ def choose(servers: dict[str, Way | None], name: str) -> Way:
         )
     way = servers[fitting[0]]
     if way is None:
-        raise SandboxError(f"server {fitting[0]} isn't running, or has no address that this host can reach")
+        raise SandboxError(f"server {fitting[0]} isn't running, and has no address that this host can reach")
     return way
