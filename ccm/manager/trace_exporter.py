@@ -32,17 +32,19 @@ def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Export
         return None
     asked = next((name for name in _PROTOCOLS if environment.get(name, "").strip()), None)
     if asked is not None and environment[asked].strip() != _HTTP:
-        problems.append(f"{asked}: {environment[asked]!r} isn't supported, only {_HTTP!r}")
+        problems.append(
+            f"{asked}: {environment[asked]!r} isn't supported. The only supported value is {_HTTP!r}"
+        )
         return None
     try:
-        # it takes memory and may not be there, so only who wants it has it
+        # imported only for tracing, because the package needs memory and may be missing
         from ccm.manager.otel import OpenTelemetry  # noqa: PLC0415
 
         return OpenTelemetry.sending(environment)
     except ModuleNotFoundError as error:
         problems.append(
-            f"{endpoint}: requests traces, but the Python package "
-            f"{error.name!r} is missing; install ccm-from-scratch[tracing], which isn't in the image"
+            f"{endpoint}: the variable enables tracing, but the Python package {error.name!r} is missing. "
+            "Install ccm-from-scratch[tracing], which the container image doesn't include"
         )
     except ValueError as error:  # the SDK reads some of its variables when it is imported
         problems.append(

@@ -117,7 +117,7 @@ def test_two_runs_are_refused(site, built):
             pass
         with pytest.raises(SandboxError, match="before it is tried"):
             takeover.refuse(site, "it is tried")
-        assert "prints the CCM's log" in takeover.why_no_pod(site)
+        assert "shows the CCM's log" in takeover.why_no_pod(site)
         takeover.heal(site, built, pytest.fail)
         assert scaled(built) == ["0"]
     takeover.refuse(site, "it is tried")
