@@ -49,9 +49,8 @@ def test_the_environment_asks_for_traces(environment: dict[str, str], wanted: bo
 def test_what_is_not_offered_is_refused() -> None:
     on, problems = asked(SOMEWHERE | {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"})
     assert not on
-    assert problems == [
-        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc' isn't supported. The only supported value is 'http/protobuf'"
-    ]
+    [problem] = problems
+    assert problem.startswith("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc' isn't supported")
 
 
 def test_missing_packages_are_reported(monkeypatch) -> None:
