@@ -1,7 +1,4 @@
-"""Values as Go's programs read and print them, which Kubernetes' and Hetzner's flags and settings are.
-
-Booleans like ``true``, ``F`` or ``1``; durations like ``1h30m``, ``2.5s`` or ``300ms``.
-"""
+"""Booleans and durations in the format of Go, which Kubernetes' and Hetzner's flags use."""
 
 import re
 

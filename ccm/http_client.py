@@ -115,10 +115,7 @@ class Trust:
         self._known: dict[tuple[str, ...], tuple[list[int], ssl.SSLContext]] = {}
 
     def context(self, named: str = "") -> ssl.SSLContext:
-        """What new connections trust: ``named``, a file or folder, or else what the environment names.
-
-        Raises OSError if a file is not there, or has no certificate (``ssl.SSLError``).
-        """
+        """TLS with the authorities of ``named`` (a file or folder) or of the environment; raises OSError."""
         sources = (named,) if named else self._sources()
         try:
             changed = [Path(source).stat().st_mtime_ns for source in sources]

@@ -1,7 +1,4 @@
-"""What is done differently while the program starts, so that it takes less time and memory.
-
-docs/reference/benchmarks.md has the memory and CPU that this saves.
-"""
+"""Saves time and memory during the start; see docs/reference/benchmarks.md."""
 
 import gc
 import importlib.util

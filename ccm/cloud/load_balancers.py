@@ -86,10 +86,7 @@ class KnowsOthers(Protocol):
 
 @runtime_checkable
 class ChoosesAnnotations(Protocol):
-    """Optional for load balancers: a filter of annotations, which saves memory.
-
-    Without the filter, the cache keeps all annotations up to a limit, except ``last-applied-configuration``.
-    """
+    """Optional for load balancers: a filter for cached annotations, which saves memory."""
 
     def annotations_to_keep(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
         """Return the annotations of a Service that the other methods need.

@@ -48,10 +48,7 @@ class Routes(Protocol):
         ...
 
     async def list(self, *, accepted_age: float) -> RouteTable:
-        """Return the routes and the machines. Raises CloudError if they are unknown.
-
-        ``accepted_age`` is the maximum age of cached data in seconds; with 0, the cloud reads its API.
-        """
+        """Read routes and machines of at most ``accepted_age`` seconds (0: from the API), or CloudError."""
         ...
 
     async def create(self, route: Route) -> None:

@@ -25,10 +25,7 @@ def topology_labels(instance: Instance) -> dict[str, str]:
 def labels_for(
     instance: Instance, present: Mapping[str, str], copied: Mapping[str, str] | None = None
 ) -> LabelChanges:
-    """Labels for a Node: topology overwrites, the cloud's own only where the key is free or has our value.
-
-    ``present`` are the Node's, ``copied`` those that it had of the cloud before (:func:`copied_labels`).
-    """
+    """Choose labels; ``present`` are the Node's, ``copied`` those from the cloud (:func:`copied_labels`)."""
     ours: Mapping[str, str] = copied or {}
     wanted = topology_labels(instance)
     skipped: dict[str, str] = {}

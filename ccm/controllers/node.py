@@ -155,10 +155,7 @@ class NodeController:
         return f"the controller has failed to list the machines for {loop_time() - since:.0f} s"
 
     async def reconcile(self, name: str) -> float | None:
-        """Reconcile one Node; returns the seconds to wait if the last attempt was refused, or had no effect.
-
-        Raises NodeNotInitialized, or KubernetesError if the API server refused or failed.
-        """
+        """Reconcile a Node; returns seconds until a retry. Raises NodeNotInitialized or KubernetesError."""
         node = self._nodes.get(name)
         if node is None:
             return None

@@ -25,10 +25,7 @@ class ProvidedNodeIpInvalid(CcmError):
 
 
 def wanted_addresses(node: Node, offered: Sequence[Address]) -> list[Address]:
-    """The addresses for the Node's status, of those (some) that the cloud offers.
-
-    Raises ProvidedNodeIpInvalid if the Node's annotation asks for another one.
-    """
+    """The addresses for a Node's status; raises ProvidedNodeIpInvalid for an annotation without a match."""
     addresses = list(offered)
     if not any(address.type == HOSTNAME for address in addresses):
         # A cloud that knows no host name leaves the kubelet's.

@@ -96,10 +96,7 @@ class _Outcome:
 
 
 class RouteController:
-    """Keeps a route to the Pods of each Node in the cloud's network, while its ``run`` runs.
-
-    ``about`` is the object for Events that concern no single Node.
-    """
+    """Keeps a route for the Pods of each Node; ``about`` is the object of Events without a Node."""
 
     def __init__(
         self,

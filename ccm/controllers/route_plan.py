@@ -169,10 +169,7 @@ def confirmed(nodes: Iterable[RouteNode], table: RouteTable) -> set[str]:
 
 @dataclass(slots=True)
 class _Claim:
-    """A Node's claim of a CIDR for its Pods; ``problem`` is why that is not granted.
-
-    ``outside``: the CIDR is outside the ranges for Pods. ``present``: the right route exists.
-    """
+    """A Node's Pod CIDR: ``outside`` the Pod ranges, with a ``present`` route, or with a ``problem``."""
 
     node: RouteNode
     destination: str

@@ -130,10 +130,7 @@ class HetznerCloud:
             )
 
     async def _follow_network(self) -> bool:
-        """If the network is gone, use another one of its name, if that is of the same project.
-
-        IDs are never reused, so a server that was in the former network proves that.
-        """
+        """Replace a deleted network by one of the same name to which a known server is attached."""
         name, former = self.settings.network.name_or_id, self.network
         if former is None or name == str(former.id):
             return False

@@ -62,10 +62,7 @@ class Project:
         return None if self._denied_at is None else self._sentence()
 
     async def check(self, priority: Priority) -> None:
-        """Call this when a resource of ours is missing.
-
-        Raises AccessDenied if that proves nothing, and another ApiError if that is not known.
-        """
+        """Check the project after a resource disappeared; raises AccessDenied if that proves nothing."""
         if not self.mass_deletion_breaker:
             return
         network = self._network()
@@ -138,10 +135,7 @@ async def find_network(api: HetznerApi, name_or_id: str) -> Network:
 
 
 async def read_attached_networks() -> str:
-    """Read from the metadata service the networks of the server that we run on.
-
-    Raises CloudUnavailable if this isn't a Hetzner server, or the service does not answer.
-    """
+    """Read our server's networks from the metadata service; raises CloudUnavailable."""
     timeout = aiohttp.ClientTimeout(total=5)
     try:
         async with (

@@ -1,7 +1,4 @@
-"""How long to wait: per-key exponential back-off, token bucket, and both together as client-go's default.
-
-Pure: time is an argument in seconds of any monotonic clock.
-"""
+"""Exponential back-off by key, token buckets, and client-go's combination; time is an argument."""
 
 import math
 from collections.abc import Collection
@@ -20,10 +17,7 @@ class TokenBucket:
         self._updated: float | None = None
 
     def reserve(self, now: float, longest: float = math.inf) -> float:
-        """Take one token, on credit if need be, and return the seconds to wait before acting.
-
-        Nobody waits for more than ``longest`` seconds; what is beyond that isn't charged.
-        """
+        """Take a token, in advance if necessary; returns the seconds to wait, at most ``longest``."""
         self._refill(now)
         self._tokens = max(self._tokens - 1, -longest * self._rate)
         return max(0.0, -self._tokens / self._rate)
@@ -63,10 +57,7 @@ class KeyedBuckets:
 
 
 class RetryLimiter:
-    """client-go's default for failed keys: the longer of an exponential delay by key and one common bucket.
-
-    The delay is ``base`` after the first failure; no key waits longer than ``cap``. Both are in seconds.
-    """
+    """client-go's default delay: exponential by key, from ``base`` to ``cap`` seconds, or a common bucket."""
 
     def __init__(self, base: float = 0.005, cap: float = 1000.0, bucket: TokenBucket | None = None) -> None:
         self._base = base

@@ -1,7 +1,4 @@
-"""From bytes of the API server to pages, events and errors.
-
-Objects are decoded one by one: an undecodable one must not cost the rest of its list or its watch.
-"""
+"""Decodes responses of the API server; an undecodable object doesn't affect other objects of a list."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, get_args

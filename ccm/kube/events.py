@@ -260,10 +260,7 @@ class Correlator:
         self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
 
     def correlate(self, note: Note, now: float) -> tuple[Note, Hashable] | None:
-        """The note as it should be sent, and its Event's key; None if its object is muted.
-
-        Notes with equal keys are one Event with a count. ``now`` is in monotonic seconds.
-        """
+        """Return the Event to send and its key, or None if it's muted; equal keys increase the count."""
         bucket = self._buckets.get(note.about) or remember(
             self._buckets, note.about, TokenBucket(_RATE, _BURST)
         )

@@ -1,7 +1,4 @@
-"""Kubernetes' REST API over HTTP: verbs, lists by pages, watches, errors.
-
-Knows nothing of configuration and credentials: those are the ``Connection``'s (see ``transport``).
-"""
+"""Kubernetes' REST API over HTTP: requests, pages of lists, watches and errors."""
 
 from __future__ import annotations
 

@@ -171,10 +171,7 @@ class Service(PartialObject, frozen=True):
 
 
 class LeaseSpec(Part, frozen=True):
-    """The spec of a Lease (coordination.k8s.io/v1).
-
-    Times are strings, because clocks of other machines must not be compared with ours.
-    """
+    """The spec of a Lease; times are strings, because clocks of other machines can't be compared."""
 
     holder_identity: str = ""
     lease_duration_seconds: int = 0

@@ -39,10 +39,7 @@ def open_cloud(
     registry: CollectorRegistry,
     own: Mapping[str, Factory] = MappingProxyType({}),
 ) -> Cloud:
-    """Open a cloud by name; factories of the program that runs the manager (``own``) take precedence.
-
-    Raises ConfigurationError if there is no such cloud, or its settings are wrong.
-    """
+    """Open a cloud by name; ``own`` factories take precedence. Raises ConfigurationError."""
     if name in own:
         return own[name](environment, provider=name, registry=registry)
     # Which are installed is asked only if need be: it means to read every package's metadata.

@@ -30,10 +30,7 @@ EventDict = MutableMapping[str, Any]
 
 
 class Redactor:
-    """Removes secrets from all logs and Events, as a last line of defence.
-
-    ``files`` are read again when they change; their former contents stay secret.
-    """
+    """Removes secrets from logs and Events; former contents of ``files`` stay secret."""
 
     def __init__(self, secrets: Iterable[str] = (), files: Iterable[Path] = ()) -> None:
         self._secrets = set(secrets)

@@ -67,10 +67,7 @@ class Options:
 
     @property
     def node_syncs(self) -> int:
-        """How many Nodes are initialized at once.
-
-        Upstream's default of one fits its limit of 20 requests a second, which we don't have.
-        """
+        """The number of concurrent initializations; upstream's default is for a rate limit that we lack."""
         given = "concurrent-node-syncs" in self.flags.given
         return self.flags["concurrent-node-syncs"] if given else _NODE_SYNCS
 
@@ -81,10 +78,7 @@ class Options:
 
     @property
     def routes_lack_range(self) -> bool:
-        """Whether the flags ask for routes that can't be made, since --cluster-cidr is not there.
-
-        The official CCM runs without them then; upstream's process would end.
-        """
+        """Whether the flags enable routes without --cluster-cidr, which the official CCM ignores."""
         asked = self.flags["allocate-node-cidrs"] or "configure-cloud-routes" in self.flags.given
         return asked and self.flags["configure-cloud-routes"] and not self.cluster_cidrs and self.runs(ROUTE)
 

@@ -80,10 +80,7 @@ class _Watcher:
 
 
 class MemoryTransport:
-    """A ``Transport`` onto objects in memory.
-
-    ``requests`` are all so far, in order; ``latency`` is the seconds that one takes before it has its effect.
-    """
+    """A ``Transport`` for objects in memory; records ``requests``, which take ``latency`` seconds."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []

@@ -1,7 +1,4 @@
-"""The settings of a manager that runs in a cluster: its flags and variables, read from its Deployment.
-
-The official Hetzner CCM's Deployment or DaemonSet can be read as well as ours.
-"""
+"""Reads flags and variables of a CCM, also of the official one, from its Deployment or DaemonSet."""
 
 import base64
 import re

@@ -1,7 +1,4 @@
-"""``python -m ccm plan``: what the manager would do to the cloud and the cluster now, without doing it.
-
-It takes the manager's flags and environment, and calls the same pure functions as the controllers.
-"""
+"""``python -m ccm plan`` prints what the controllers would change now, from the same pure functions."""
 
 import asyncio
 import os

@@ -26,10 +26,7 @@ RESET_AFTER = 2 * MAX_DELAY  # seconds without a loss after which the next one i
 
 
 class ChangeRateLimiter:
-    """A bucket for each name of a Service, which a recreated Service keeps, and for each namespace.
-
-    A bucket is kept as the time when it will be full again; one that is full is forgotten.
-    """
+    """A token bucket for each Service name and each namespace, stored as the time when the bucket is full."""
 
     def __init__(self) -> None:
         self._full_at: dict[str, float] = {}
@@ -71,10 +68,7 @@ class DriftBackoff:
         self._due = 0.0
 
     def next_delay(self, now: float) -> float:
-        """Note an overwrite, and return the seconds until its repair; 0 = at once.
-
-        Until then, further overwrites wait for the same repair.
-        """
+        """Record an overwrite; returns the seconds until its repair, which also repairs later overwrites."""
         if now < self._due:
             return self._due - now
         self.contested = self._delay is not None and now <= self._due + RESET_AFTER

@@ -36,10 +36,7 @@ def is_leaving(node: Node) -> bool:
 
 
 def host_of(node: Node | None) -> Host | None:
-    """What load balancers need to know of a Node; None = it is not behind them.
-
-    Addresses count as soon as its machine is known: before that, it can't be a target.
-    """
+    """The fields of a Node for load balancers; None if it's excluded, or if its machine is unknown."""
     if node is None or not is_included(node) or is_leaving(node):
         return None
     addresses = node.status.addresses if node.spec.provider_id else ()
@@ -68,10 +65,7 @@ class Hosts:
         return self._all
 
     def see(self, name: str, node: Node | None, now: float) -> float | None:
-        """Note a Node as it is now (None = gone).
-
-        Returns the seconds after which load balancers follow; None if the change does not concern them.
-        """
+        """Record a Node (None = deleted); returns the seconds until load balancers follow, or None."""
         host, known = host_of(node), self._by_name.get(name)
         if node is None:
             self._changes.forget(name)

@@ -181,10 +181,7 @@ def decide(
 
 
 def after_waiting(before: Ensure | Release, now: Action) -> Action:
-    """What to do when a Service's turn comes, after other Services were synced.
-
-    The later decision wins, unless it is of another kind: then the Service is in the queue for that.
-    """
+    """The decision to execute after a wait: the later one, or None if the later one is of another kind."""
     if isinstance(now, Ensure) and now.service.metadata.uid == before.service.metadata.uid:
         if isinstance(before, Release):
             return None

@@ -85,10 +85,7 @@ class ServiceSyncer:
     _orphans: frozenset[Orphan] = frozenset()
 
     async def ensure(self, cached: CachedService, nodes: list[Node], *, announced: bool) -> int:
-        """Create or update the load balancer; returns how many steps that took in the cloud.
-
-        If it is ``announced``, Events report it in any case.
-        """
+        """Create or update the load balancer; returns the number of steps. ``announced`` forces an Event."""
         service = cached.service
         if announced:
             self.report_normal(service, "EnsuringLoadBalancer", "Ensuring load balancer")
@@ -158,10 +155,7 @@ class ServiceSyncer:
                     log.info("service_vanished", service=successor.metadata.key)
 
     async def read(self, service: Service) -> Service | None:
-        """What the API server has under a Service's name; None = nothing.
-
-        It is listed, because the official CCM's role gives the right to that and not to get it.
-        """
+        """Read a Service by a list request, which the official CCM's role permits; None = deleted."""
         metadata = service.metadata
         unknown = f"can't determine whether service {metadata.key} is gone"
         pages = self.transport.list_pages(services_path(metadata.namespace), Service, name=metadata.name)

@@ -1,7 +1,4 @@
-"""The Hetzner Cloud API: requests within the project's quota, complete lists, and shared caches of them.
-
-It knows no settings, no Kubernetes, and no use of the answers.
-"""
+"""The Hetzner Cloud API: requests within the rate limit, complete lists, and shared caches of lists."""
 
 # ruff: noqa: E402 - lazy_package_init must come before the imports that bring the package.
 

@@ -1,7 +1,4 @@
-"""Errors of the Hetzner Cloud API (https://docs.hetzner.cloud/reference/cloud#errors) as errors of a cloud.
-
-Each code becomes the class of :mod:`ccm.cloud.errors` that says what a controller may conclude.
-"""
+"""Hetzner's error codes (https://docs.hetzner.cloud/reference/cloud#errors) as :mod:`ccm.cloud.errors`."""
 
 from collections.abc import Mapping
 

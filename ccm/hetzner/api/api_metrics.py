@@ -56,10 +56,7 @@ class ApiMetrics:
         )
 
     def watch(self, budget: Budget) -> None:
-        """Show this budget at each scrape: also before the first request, as in a follower.
-
-        To be asked on the event loop, since that is where the budget is.
-        """
+        """Show the budget at each scrape, even before the first request; call this on the event loop."""
         self.remaining.set_function(lambda: budget.remaining)
         self.limit.set_function(lambda: budget.limit)
 

@@ -88,10 +88,7 @@ class HetznerApi:
         self.last_error: ApiError | None = None
 
     async def get(self, path: str, key: str, kind: type[T], *, priority: Priority) -> T:
-        """Read one object: ``path`` like ``/servers/1``, and its ``key`` in the response, like ``server``.
-
-        Raises NotFound if there is none, and another ApiError if that is not known.
-        """
+        """Read ``key`` from the response of ``path``; raises NotFound or another ApiError."""
         answer = await self.request("GET", path, priority=priority)
         return convert(answer.get(key), kind, f"GET {path}")
 
@@ -104,10 +101,7 @@ class HetznerApi:
         priority: Priority,
         params: Mapping[str, object] | None = None,
     ) -> Listing[T]:
-        """Read all objects of a collection, page by page.
-
-        Raises ApiError if any of them could not be read. A part of a list is never returned.
-        """
+        """Read all pages of a collection; raises ApiError instead of returning a part of the list."""
         operation = f"GET {path}"
         came = ""
         for _ in range(GET_TRIES):
@@ -287,10 +281,7 @@ class _Outcome:
 
 
 async def _to_its_end(running: asyncio.Future[_Outcome]) -> _Outcome:
-    """Wait for a change that was sent, even when cancelled.
-
-    The caller that cancels may release the lease next, and no change of ours may follow that.
-    """
+    """Wait for a sent change even if cancelled, because the caller may release the lease next."""
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:

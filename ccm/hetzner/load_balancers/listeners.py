@@ -36,10 +36,7 @@ def asks_kube_proxy(listener: LoadBalancerService, asked: int | None) -> bool:
 
 
 def comparable(listener: LoadBalancerService) -> LoadBalancerService:
-    """A listener as the API has it, in the spelling of what we make.
-
-    The API gives empty texts for what is not set, and settings that don't matter for the protocol.
-    """
+    """A listener of the API with the empty values replaced, so that it equals ours if nothing differs."""
     check = listener.health_check
     asked = check.http or HealthCheckHttp()
     asked = replace(asked, domain=asked.domain or None, response=asked.response or None)

@@ -149,10 +149,7 @@ def orphans_among(
     services: Collection[str],
     cluster: str,
 ) -> Iterator[Orphan]:
-    """Find them by their labels; what another cluster, or the official CCM, made is not looked at.
-
-    ``services`` are the UIDs of those that exist; ``cluster`` may be empty.
-    """
+    """Find orphans by our labels; ``services`` are UIDs of existing Services, ``cluster`` may be empty."""
     for balancer in balancers:
         labels = balancer.labels
         if NAMESPACE not in labels or labels.get(CLUSTER, "") != cluster:

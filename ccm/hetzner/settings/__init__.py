@@ -1,7 +1,4 @@
-"""What the operator sets for Hetzner Cloud: environment variables, read, checked and given their types.
-
-Nothing here knows the API.
-"""
+"""The settings for Hetzner Cloud: parsed and validated environment variables."""
 
 from ccm.hetzner.settings.environment import LoadBalancerSettings, read
 from ccm.hetzner.settings.tenants import EVERY, Tenants, among

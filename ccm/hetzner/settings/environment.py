@@ -1,7 +1,4 @@
-"""Every environment variable of the official Hetzner CCM, with its type and default, and a few of our own.
-
-All problems are collected and reported together. docs/reference has the meaning of each variable.
-"""
+"""Parses the environment variables of the official Hetzner CCM and ours; reports all problems together."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -73,10 +73,7 @@ class ServerTls:
         self.context = self._new_context("")
 
     def reload(self) -> bool:
-        """Read the files again if they changed; returns whether they did.
-
-        Raises ConfigurationError if they don't fit together; the certificate in use stays.
-        """
+        """Read changed files; returns whether they changed. After ConfigurationError, the old ones stay."""
         stamp = self._read_stamp()
         if stamp == self._stamp:
             return False

@@ -37,10 +37,7 @@ class ApplyState:
         self.retry_budget.note(error)
 
     async def delete(self, path: str) -> bool:
-        """Delete an object, and wait until it is gone; False = it was gone already.
-
-        The API answers with nothing, or with an action. Raises ApiError if the object still exists.
-        """
+        """Delete an object and wait; returns False if it didn't exist. Raises ApiError if it still exists."""
         api, priority = self.cache.inventory.api, Priority.LOAD_BALANCERS
         try:
             answer = await self.retry_budget.send(lambda: api.request("DELETE", path, priority=priority))
@@ -78,10 +75,7 @@ class RetryBudget:
         self.unanswered += isinstance(error, CloudBusy | CloudUnavailable)
 
     async def send(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send a change; while something else works on the resource, wait and try again.
-
-        Raises Locked if that takes too long, and another ApiError if the change failed.
-        """
+        """Send a change; retries while the resource is locked. Raises Locked or another ApiError."""
         for pause in PAUSES:
             try:
                 return await request()

@@ -23,10 +23,7 @@ _NONE = frozenset[int]()
 
 
 async def request_certificate(step: RequestCertificate, state: ApplyState) -> None:
-    """Request a managed certificate.
-
-    Raises Unavailable if it may be requested nevertheless, and another ApiError if it was not.
-    """
+    """Request a managed certificate. Raises Unavailable if the result is unknown, or another ApiError."""
     state.again, number = True, None
     try:
         number = await _request(step.asked, state.observed.service, state.cache)

@@ -52,10 +52,7 @@ async def _post(api: HetznerApi, body: Json) -> Created:
 
 
 def issued(step: Create, state: ApplyState) -> Mapping[int, int] | None:
-    """IDs, by placeholder number, of the certificates that were not requested yet when the step was planned.
-
-    None if one could not be requested.
-    """
+    """The IDs of requested certificates by placeholder number, or None if a request failed."""
     requested = state.observed.certificates.requested
     ids = {number: requested.get(asked) for number, asked in step.desired.requests.items()}
     known = {number: certificate_id for number, certificate_id in ids.items() if certificate_id is not None}
@@ -76,10 +73,7 @@ def with_certificates(body: Json, ids: Mapping[int, int]) -> Json:
 
 
 async def create(step: Create, state: ApplyState) -> None:
-    """Create a load balancer, whose certificates exist, and wait until it is ready.
-
-    Raises Unavailable if it may have been created nevertheless, and another ApiError if it was not.
-    """
+    """Create a load balancer and wait. Raises Unavailable if the result is unknown, or another ApiError."""
     state.again = True
     ids = issued(step, state) or {}
     step = replace(step, bodies=tuple(with_certificates(body, ids) for body in step.bodies))

@@ -44,10 +44,7 @@ class Catalogue:
     async def types(
         self, spec: LoadBalancerSpec, balancer: LoadBalancer | None, ownership: Ownership
     ) -> Mapping[str, LoadBalancerType]:
-        """The types of load balancers, by name; none if the load balancer keeps its own.
-
-        It keeps it if it has the wanted one, or if none is wanted and none was annotated before.
-        """
+        """The load balancer types by name; empty if the load balancer keeps its type."""
         if balancer is not None:
             name = balancer.load_balancer_type.name
             goes_back = "type" in ownership.settings and name != DEFAULT_TYPE

@@ -42,10 +42,7 @@ class ObservedCertificates:
 
 
 class CertificateCache:
-    """One list of the project's certificates for all Services, and recent attempts to change them.
-
-    ``cluster`` is this cluster's ID and may be empty. ``clock``: monotonic seconds.
-    """
+    """The cached certificates of the project, and recent changes; ``cluster`` is our cluster ID or empty."""
 
     def __init__(self, api: HetznerApi, cluster: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.cached = cache_of(api, "certificates", Certificate)
@@ -62,10 +59,7 @@ class CertificateCache:
         self._invalid = True
 
     async def look_up(self, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> ObservedCertificates:
-        """The certificates that a Service may use, or has used on ``balancer``.
-
-        Nothing is read for a Service whose annotations are wrong.
-        """
+        """The certificates that a Service can use or used; reads nothing if its annotations are wrong."""
         asked = [port.certificates for port in spec.ports.values() if port.protocol == "https"]
         named = {reference for asked_for in asked for reference in asked_for.uploaded}
         serving = balancer is not None and balancer.certificates

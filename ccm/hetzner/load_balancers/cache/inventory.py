@@ -36,10 +36,7 @@ class Inventory:
         self.annotated: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     async def all(self, service: ServiceView, age: float = LIST_AGE) -> list[LoadBalancer]:
-        """All load balancers, at most ``age`` seconds old; a fresh list if the Service's last sync failed.
-
-        Raises Unavailable if one of them can't be decoded: it may be the one that we look for.
-        """
+        """All load balancers, at most ``age`` seconds old; raises Unavailable if one can't be decoded."""
         age = 0.0 if service.uid in self.invalid else age
         contents = await self.balancers.read(age, Priority.LOAD_BALANCERS)
         found = list(contents.by_id.values())

@@ -108,10 +108,7 @@ class ServerCache:
         return min(zones, key=lambda zone: (-zones[zone], zone), default="")
 
     def remember(self, balancer: LoadBalancer, ours: Iterable[Identity]) -> set[Identity]:
-        """Remember targets as ours while they exist, even after their Nodes have left; returns all of ours.
-
-        ``ours`` are identities of targets that this cluster's Nodes are, or that we added.
-        """
+        """Store ``ours``, targets of this cluster, as long as they exist; returns all stored targets."""
         present = {target.identity for target in targets_of(balancer)}
         known = self._ours.get(balancer.id, set()).union(ours) & present
         self._ours[balancer.id] = known

@@ -40,10 +40,7 @@ _NO_CHECK = HealthCheck(interval=_CHECK.interval, timeout=_CHECK.timeout)
 def choose_settings(
     known: DesiredState, spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]
 ) -> DesiredState:
-    """Add to what is known all settings but the type, and what goes back to its default.
-
-    What is not annotated, and never was, stays as it is, and so does what is ``kept``.
-    """
+    """Add the annotated settings, and defaults for removed annotations; other settings stay."""
     balancer = observed.balancer
     if balancer is not None and not observed.is_owner:
         return replace(known, name=balancer.name)

@@ -30,10 +30,7 @@ class CertificateChoice:
 
 
 def choose_certificates(spec: LoadBalancerSpec, observed: ObservedState) -> CertificateChoice:
-    """Find the certificates of every https port, or request managed ones.
-
-    After one failed request, no more are sent: they would take its place, and fail too.
-    """
+    """Find the certificates of https ports, or request managed ones until a request fails."""
     by_port: dict[int, tuple[int, ...]] = {}
     managed: dict[int, Certificate] = {}
     requests: dict[CertificateSpec, int] = {}

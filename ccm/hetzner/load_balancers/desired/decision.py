@@ -122,10 +122,7 @@ def compose(
     observed: ObservedState,
     parts: tuple[TypeChoice, PlacementChoice, CertificateChoice, ListenerChoice],
 ) -> DesiredState:
-    """Combine the choices, which have no problems, and add settings, labels and health checks.
-
-    Raises Rejected if no location is known for a new load balancer.
-    """
+    """Combine the choices with settings, labels and health checks; raises Rejected without a location."""
     kind, place, certificates, chosen = parts
     if observed.balancer is None and place.site == Placement():
         text = (

@@ -135,10 +135,7 @@ def _in_time(check: HealthCheckSpec) -> HealthCheckSpec:
 def wanted_listeners(
     ports: Sequence[ServicePort], asked: Mapping[int, PortSpec], certificates: Mapping[int, tuple[int, ...]]
 ) -> tuple[list[LoadBalancerService], list[Notice]]:
-    """The listeners, by port, without their health checks, and what the owner should know.
-
-    ``certificates`` are IDs by port; an https port without any is left out.
-    """
+    """The listeners by port and notices; omits https ports without a certificate in ``certificates``."""
     listeners = [
         _listener(port, asked[port.port], ids)
         for port in sorted(ports, key=lambda port: port.port)

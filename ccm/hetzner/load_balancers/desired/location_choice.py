@@ -1,7 +1,4 @@
-"""Where a load balancer is made, on which Primary IPs, and of which type; reports later changes of the place.
-
-Hetzner assigns Primary IPs when it creates a load balancer, and never later.
-"""
+"""Chooses the location, the Primary IPs, the network and the type of a load balancer."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -35,10 +35,7 @@ _WHY = {
 
 
 def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: LoadBalancerType) -> DesiredState:
-    """Choose the possible targets; the result has nothing else yet.
-
-    Raises AccessDenied if a load balancer is to be created in a project that has none of the servers.
-    """
+    """Choose targets; raises AccessDenied for a new load balancer if the project has none of the servers."""
     numbers = {target.server for target in observed.candidates.by_node.values() if target.server}
     if observed.balancer is None and numbers and numbers.isdisjoint(observed.servers):
         text = (

@@ -107,10 +107,7 @@ def _place(
 def _shared(
     spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
 ) -> tuple[LoadBalancer, bool] | None:
-    """The load balancer with the word, if the Service may be there, and whether it is the owner.
-
-    A Service that already uses one keeps it.
-    """
+    """The shared load balancer, whether the Service may use it, and whether the Service owns it."""
     service = spec.service
     ambiguous: LoadBalancer | None = None
     for balancer, ownership in sorted(everyone, key=lambda pair: pair[0].id):
@@ -179,10 +176,7 @@ def _refuse_other_cluster(balancer: LoadBalancer, cluster: str) -> None:
 def split_by_cluster(
     balancers: Sequence[LoadBalancer], cluster: str
 ) -> tuple[tuple[LoadBalancer, ...], list[Notice]]:
-    """Those that are not another cluster's, and what to say about the others.
-
-    A Service with the same UID is there too, as when a cluster was restored beside itself.
-    """
+    """The load balancers that don't belong to another cluster, and notices about the others."""
     theirs = [balancer for balancer in balancers if is_of_other_cluster(balancer, cluster)]
     notices = [
         Notice(

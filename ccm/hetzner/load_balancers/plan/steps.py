@@ -120,10 +120,7 @@ class DeleteCertificates(Step):
 
 @dataclass(frozen=True)
 class Release(Step):
-    """The Service leaves a load balancer, which is deleted or stays for others.
-
-    Which of both is decided when the step is applied, from the state then: others may have come meanwhile.
-    """
+    """Removes a Service from a load balancer. When the step runs, it deletes an unused load balancer."""
 
     last = True
     balancer: LoadBalancer  # as it is now

@@ -120,10 +120,7 @@ def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSetting
 
 
 def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Notice, ...]:
-    """What no load balancer of Hetzner does, as far as fields of the Service ask for it.
-
-    ``read`` is what is asked for those of its ports that a load balancer can have.
-    """
+    """Fields of the Service that Hetzner load balancers can't implement; ``read`` has the valid ports."""
     notices: list[Notice] = []
     others = [port for port in service.ports if port.protocol != "TCP"]
     if others:
