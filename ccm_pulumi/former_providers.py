@@ -50,10 +50,7 @@ _IN_INFRA = {
 
 
 def register(package: str) -> None:
-    """Makes the former modules importable; each has its former provider classes and nothing else.
-
-    A module whose name is a package's today, such as ``ccm_pulumi.cluster``, calls ``finder`` itself.
-    """
+    """Makes the former modules importable; a module that is a package today calls ``finder`` itself."""
     former = _modules({f"{package}.{name}" for name in _former(package)})
     for module in former - _modules({*FORMER.values()}) - {package}:
         stub = ModuleType(module)

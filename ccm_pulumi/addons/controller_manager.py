@@ -33,10 +33,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class ControllerManagerArgs:
-    """What the cloud-controller-manager needs to know.
-
-    Without an ``image`` nothing is deployed. The ``imported`` resources exist once its Pod can use the image.
-    """
+    """The CCM's inputs; without an ``image`` nothing is deployed. ``imported`` make the image available."""
 
     settings: Settings
     token: pulumi.Input[str]

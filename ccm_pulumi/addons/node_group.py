@@ -50,10 +50,7 @@ class NodeGroupProvider(DrainingProvider):
 
 
 class NodeGroup(ProviderResource, provider=NodeGroupProvider):
-    """The servers of an autoscaled pool, as one resource to delete.
-
-    ``group`` is the value of their label. Another cluster may use it, too, so ``network_id`` selects ours.
-    """
+    """The servers of an autoscaled pool: those in ``network_id`` whose label has the value ``group``."""
 
 
 def servers_of(cloud: Cloud, group: str, network_id: int) -> list[Mapping[str, Any]]:

@@ -1,7 +1,4 @@
-"""Security updates of a server's operating system: unattended-upgrades of Debian and Ubuntu installs them.
-
-It never reboots a server: kured does, when and how the settings say (ccm_pulumi/addons/kured.py).
-"""
+"""Security updates by unattended-upgrades of Debian and Ubuntu; kured.py reboots the servers."""
 
 from collections.abc import Mapping
 from typing import Any

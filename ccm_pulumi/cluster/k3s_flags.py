@@ -73,10 +73,7 @@ plugins:
 
 
 def member_flags(join: str) -> list[str]:
-    """Flags of one of several servers, which share the datastore etcd; others join one without ``join``.
-
-    k3s ignores both if it has etcd data. The second one migrates SQLite to etcd.
-    """
+    """Flags of an etcd member: ``join`` is the server to join; without it, SQLite data migrates to etcd."""
     return [f"--server=https://{join}:{API_PORT}" if join else "--cluster-init"]
 
 

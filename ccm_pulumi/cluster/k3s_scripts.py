@@ -104,10 +104,7 @@ def agent_script(
     flags: Sequence[str] = (),
     reinstall: bool,
 ) -> str:
-    """Installs or changes an agent and starts it without waiting: it retries until its server answers.
-
-    ``reinstall`` removes a previous installation first, with its certificates and network.
-    """
+    """Installs or changes an agent, and starts it without a wait; ``reinstall`` first removes the old one."""
     environment = _agent_environment(release, url_of(server_ip), agent_token)
     return "\n".join(
         [

@@ -1,7 +1,4 @@
-"""Supported upgrades of k3s: to a later version, without skipping a minor version.
-
-Also the version of a server that joins others: with only a channel in the settings, theirs.
-"""
+"""Supported upgrades of k3s, and the version of a server that joins a cluster with a channel."""
 
 import dataclasses
 import re

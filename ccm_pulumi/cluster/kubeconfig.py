@@ -190,10 +190,7 @@ def ends_by(moment: datetime, kubeconfig: str | None) -> bool:
 
 
 def rewritten(text: str, name: str, url: str) -> str:
-    """The same credentials for use from elsewhere: public address, and names that tell clusters apart.
-
-    k3s writes one cluster, one user and one context; all of them get the name.
-    """
+    """The kubeconfig with the public address, and with ``name`` for its cluster, user and context."""
     content = yaml.safe_load(text)
     for kind in ("clusters", "users", "contexts"):
         content[kind][0]["name"] = name

@@ -64,10 +64,7 @@ class NodeReadinessGateProvider(DrainingProvider):
 
 
 class NodeReadinessGate(ProviderResource, provider=NodeReadinessGateProvider, type_name="ReadyAgain"):
-    """A worker whose Node accepts Pods, as before the run if it ``existed`` then.
-
-    ``installed`` and ``release`` are those of its agent.
-    """
+    """A worker whose Node accepts Pods; ``installed`` and ``release`` are outputs of its agent."""
 
 
 def still_lacks(

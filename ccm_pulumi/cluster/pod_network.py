@@ -33,10 +33,7 @@ _UNIT = "pod-network.service"
 
 
 def bridge_configuration(pod_cidr: str) -> str:
-    """What containerd reads: a bridge with the node's own range, and host ports.
-
-    Pods of other nodes see a Pod's own address, so the bridge does not masquerade; see ``masquerade_rules``.
-    """
+    """The configuration of containerd for a bridge without masquerade, and for host ports."""
     ipam = {"type": "host-local", "ranges": [[{"subnet": pod_cidr}]], "routes": [{"dst": "0.0.0.0/0"}]}
     bridge = {
         "type": "bridge",

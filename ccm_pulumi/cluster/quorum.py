@@ -1,7 +1,4 @@
-"""The etcd members of a cluster, and whether the members that answer keep quorum without one of them.
-
-A member that the others need for quorum neither leaves nor restarts.
-"""
+"""The etcd members of a cluster, and whether quorum remains without one of them."""
 
 import asyncio
 import json

@@ -148,10 +148,7 @@ class ReadyNodesProvider(ServerProvider):
         return ""
 
     def drift(self, props: Mapping[str, Any]) -> list[str]:
-        """Compares the servers that should be Nodes with the Nodes that there are.
-
-        Where the cluster can't be asked now, the same run asks it again when everything is repaired.
-        """
+        """Compares servers with Nodes. If the cluster doesn't respond, the same run compares again later."""
         outcomes = PROBES.of([*hosts_of(props), *_hosts(props).values()])
         nodes = first_nodes(outcomes)
         if nodes is None:

@@ -31,10 +31,7 @@ def as_typed(value: Any) -> Any:
 def parts_of(
     values: Mapping[Any, Any], key: str, parts: Parts, required: Collection[str] = ()
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """The parts of a setting that could be read, by name, and a problem for each other one.
-
-    A parser in ``parts`` raises a ValueError or a TypeError, whose text may be the reason.
-    """
+    """The valid parts of a setting by name, and the problems of the others (ValueError or TypeError)."""
     unknown = (name for name in values if name not in parts)
     problems = [Problem(f"{key}.{name}", values[name], no_such_key(name, parts)) for name in unknown]
     parsed: dict[str, Any] = {}

@@ -1,7 +1,4 @@
-"""The types of settings: how a value of the stack's configuration is parsed and validated.
-
-The functions here make ``Type``s. ``Settings`` has one in the annotation of each field.
-"""
+"""The types of settings, which parse and validate values of the stack's configuration."""
 
 import dataclasses
 import functools

@@ -1,7 +1,4 @@
-"""The settings of a stack: one row for each, and the servers that they ask for.
-
-A new setting needs its row here, its entry in Pulumi.yaml, and the code that uses it.
-"""
+"""The settings of a stack. A new setting needs a row here, an entry in Pulumi.yaml, and its code."""
 
 import ipaddress
 from collections.abc import Mapping, Sequence

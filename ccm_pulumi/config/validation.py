@@ -1,7 +1,4 @@
-"""Reads the settings and validates them against each other.
-
-A single setting is validated by its type (setting_types.py).
-"""
+"""Reads the settings and validates them against each other; setting_types.py validates single ones."""
 
 import ipaddress
 from collections.abc import Collection, Mapping

@@ -1,7 +1,4 @@
-"""Errors of the Pulumi program. Each text is a complete message for a person.
-
-An error has its own class if code or a test distinguishes it, or if it is raised in several places.
-"""
+"""Errors of the Pulumi program; each text is a complete message for a person."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

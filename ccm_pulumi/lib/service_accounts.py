@@ -30,10 +30,7 @@ def account_with_rights(
     rules_at_home: Sequence[Mapping[str, Any]],
     options: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
-    """Declares a ServiceAccount, which comes first, its roles, and what binds them; all have the same name.
-
-    The ``rules`` hold everywhere, ``rules_at_home`` in its namespace.
-    """
+    """Declares a ServiceAccount with cluster-wide ``rules``, and ``rules_at_home`` for its namespace."""
     called, at_home = {"name": metadata["name"]}, dict(metadata)
     subjects = [{"kind": "ServiceAccount", **metadata}]
     return [

@@ -99,10 +99,7 @@ def reasons_for_another(server: ServerSpec, here: Present) -> list[str]:
 
 
 def has_another_image(server: ServerSpec, here: Present) -> bool:
-    """Whether a server must be recreated because the settings name another image.
-
-    The NAT server keeps its image: a new one would have another address.
-    """
+    """Whether new settings replace a server's image; the NAT server always keeps its image and address."""
     counts = server.kind is not Kind.NAT and bool(server.image and here.image)
     return counts and server.image not in (here.image, here.image_id)
 

@@ -119,10 +119,7 @@ def check_everything(
 
 
 def _same_name(settings: Settings, environment: Environment) -> list[str]:
-    """Warns that the cloud will refuse this stack's objects, because names are unique in a project.
-
-    It is only a warning: the servers of a renamed stack have its previous name.
-    """
+    """Warns about names that the cloud will refuse; no error, because renamed stacks keep server names."""
     return [
         f"{key_of('cluster_name')}: {settings.cluster_name!r} is also the name of the cluster of the stack "
         f"{other!r} in this project. Names in a project must be unique. If {other!r} isn't the previous name "
