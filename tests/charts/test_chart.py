@@ -1,5 +1,3 @@
-"""The Helm chart: what it makes of values, its own and the official chart's."""
-
 import runpy
 from collections.abc import Callable
 from pathlib import Path

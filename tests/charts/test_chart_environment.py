@@ -1,5 +1,3 @@
-"""The Pod's environment: what `env` says and what other values stand for, each variable once."""
-
 import re
 from collections.abc import Callable
 from pathlib import Path

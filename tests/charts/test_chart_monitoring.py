@@ -1,5 +1,3 @@
-"""Alerts and dashboard: what promtool says of the rules, and what the chart makes of both."""
-
 import json
 import re
 import runpy

@@ -1,5 +1,3 @@
-"""PodMonitor and ServiceMonitor, judged by an API server that knows the Prometheus operator's kinds."""
-
 import asyncio
 import time
 from collections import Counter

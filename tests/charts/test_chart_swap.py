@@ -1,5 +1,3 @@
-"""`helm upgrade` from the official chart to this one with the same values, and back, on a real API server."""
-
 import asyncio
 import subprocess
 from pathlib import Path

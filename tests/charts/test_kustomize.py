@@ -1,5 +1,3 @@
-"""The Kustomize base, by the real kubectl: the same objects, and what the guide makes of them."""
-
 import re
 import shutil
 import subprocess

@@ -1,5 +1,3 @@
-"""Every cloud that comes with us keeps the contract of ccm.cloud."""
-
 from collections.abc import AsyncIterator
 
 import pytest

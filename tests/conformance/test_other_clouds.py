@@ -1,5 +1,3 @@
-"""A cloud of somebody else, exactly as the tutorial's part 6 has it, and our sample, really run."""
-
 import asyncio
 import base64
 import contextlib

@@ -1,5 +1,3 @@
-"""The components in a program of somebody's own, installed there: a second cluster in the same project."""
-
 import json
 import re
 import shutil

@@ -1,5 +1,3 @@
-"""The figures of a cluster that one keeps: what is measured of calls, and what of the cloud differs."""
-
 import argparse
 import subprocess
 import sys

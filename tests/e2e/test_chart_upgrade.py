@@ -1,5 +1,3 @@
-"""From the official chart's release to ours by `helm upgrade`: nothing else in cluster or cloud changes."""
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The matrix of faults of a cluster: which cells there are, and what its judge finds wrong."""
-
 from dataclasses import replace
 
 import pytest

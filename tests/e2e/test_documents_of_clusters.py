@@ -1,5 +1,3 @@
-"""What the pages have of several control servers and of upgrades runs as typed; it stays one cluster."""
-
 import pytest
 
 from tests.e2e.cluster_changes import CONTROLS, NEWER, OLDER

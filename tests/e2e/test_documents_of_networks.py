@@ -1,5 +1,3 @@
-"""What the pages have of servers without public addresses, and of a network that is there, runs as typed."""
-
 import subprocess
 
 import pytest

@@ -1,5 +1,3 @@
-"""The main job: nodes, Pods, load balancers, images, a CCM under development, machines that vanish."""
-
 import json
 import os
 import platform

@@ -1,5 +1,3 @@
-"""Servers without public addresses: they reach the Internet by the NAT server, and clients reach them."""
-
 import pytest
 
 from tests.e2e.conftest import eventually

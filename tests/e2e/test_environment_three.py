@@ -1,5 +1,3 @@
-"""Three control servers: one is lost in the cloud, the cluster goes on, and ``up`` brings another one."""
-
 import pytest
 
 from tests.e2e import workload

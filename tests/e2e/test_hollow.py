@@ -1,5 +1,3 @@
-"""The environment where machines can't run: the same commands, records and hollow nodes."""
-
 import pytest
 
 from release.tested import RAN

@@ -1,5 +1,3 @@
-"""``./dev up --internet``, by a host that is a namespace of its own, beside one that plays the Internet."""
-
 from contextlib import ExitStack
 from ipaddress import IPv4Address
 

@@ -1,5 +1,3 @@
-"""Pools: their marks on Nodes, and one that leaves the middle of the list while a budget has to hold."""
-
 import json
 import subprocess
 

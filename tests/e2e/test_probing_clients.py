@@ -1,5 +1,3 @@
-"""Clients that ask all the time: what they note of a server that answers only some of them."""
-
 import itertools
 import threading
 from collections.abc import Iterator

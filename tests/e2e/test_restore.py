@@ -1,5 +1,3 @@
-"""All control servers are lost, one or three: the next ``up`` goes on from a snapshot; nothing is doubled."""
-
 import pytest
 
 from hetzner_machines.topology import Uplink

@@ -1,5 +1,3 @@
-"""Every worker is made anew, then upgraded, one after the other; a client asks through a load balancer."""
-
 import pytest
 
 from tests.e2e import workload

@@ -1,5 +1,3 @@
-"""SIGKILL of the CCM's process after every single request of a load balancer's creation."""
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

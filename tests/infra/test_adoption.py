@@ -1,5 +1,3 @@
-"""Reading the state that the engine writes at the same time."""
-
 from types import SimpleNamespace
 
 import pulumi

@@ -1,5 +1,3 @@
-"""What goes with a cluster whose control servers are all others than those that the state names."""
-
 import asyncio
 import json
 import urllib.parse

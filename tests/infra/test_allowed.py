@@ -1,5 +1,3 @@
-"""An allow-list that shuts this program out is refused; nothing is asked while the list stays the same."""
-
 import asyncio
 
 import pytest

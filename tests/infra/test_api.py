@@ -1,5 +1,3 @@
-"""An API that answers with something else than its documentation says, or leads the token elsewhere."""
-
 import json
 from http.server import BaseHTTPRequestHandler
 

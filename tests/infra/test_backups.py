@@ -1,5 +1,3 @@
-"""Snapshots of etcd, and the cluster that begins from one."""
-
 import json
 import re
 import subprocess

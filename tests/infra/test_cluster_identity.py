@@ -1,5 +1,3 @@
-"""Which cluster it is after control servers were replaced."""
-
 import json
 
 import pulumi

@@ -1,5 +1,3 @@
-"""The components, as another Pulumi program uses them."""
-
 import dataclasses
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What the program declares with several control servers."""
-
 import itertools
 from collections import Counter
 

@@ -1,5 +1,3 @@
-"""The cost of an environment: sums that are exact, prices that are missing, and the table."""
-
 import dataclasses
 from decimal import Decimal
 from fractions import Fraction

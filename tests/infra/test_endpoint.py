@@ -1,5 +1,3 @@
-"""The address of the Kubernetes API: a load balancer before the control servers, or none."""
-
 import pytest
 from control_servers import DYNAMIC, PROPS, ROLES, SERVER, of
 

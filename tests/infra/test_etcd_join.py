@@ -1,5 +1,3 @@
-"""Who of several control servers begins the cluster, who joins whom, and with what."""
-
 import pytest
 from control_servers import PROPS, SEVERAL, peer
 from fake_programs import programs, sh

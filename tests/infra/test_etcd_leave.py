@@ -1,5 +1,3 @@
-"""Who of several control servers may leave or restart, and who makes room for whom."""
-
 import asyncio
 import subprocess
 

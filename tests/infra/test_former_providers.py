@@ -1,5 +1,3 @@
-"""States of earlier versions name the classes of dynamic providers as these versions did."""
-
 import pickle
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What the genuine Pulumi CLI asks of this environment, as far as that can be tried without it."""
-
 import json
 import subprocess
 import sys

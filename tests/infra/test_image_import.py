@@ -1,5 +1,3 @@
-"""The CCM's image on its way into a server, over a real SSH connection."""
-
 import io
 import json
 import os

@@ -1,5 +1,3 @@
-"""Which API server the kubeconfig names, and when it is read again."""
-
 import asyncio
 import base64
 import ssl

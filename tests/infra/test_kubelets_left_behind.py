@@ -1,5 +1,3 @@
-"""Nodes that an upgrade of the control servers would leave with too old a kubelet: it is refused before."""
-
 import asyncio
 import json
 

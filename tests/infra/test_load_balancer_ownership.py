@@ -1,5 +1,3 @@
-"""What a destroy does with which load balancer, held against the labels of the cloud-controller-manager."""
-
 import hashlib
 
 import pytest

@@ -1,5 +1,3 @@
-"""Where servers stand: fallbacks are chosen once, and move nothing that exists."""
-
 import json
 
 import pytest

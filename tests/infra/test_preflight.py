@@ -1,5 +1,3 @@
-"""What is asked and told before anything is created, of an emulated cloud; and by the program itself."""
-
 import json
 from collections import Counter
 

@@ -1,5 +1,3 @@
-"""Servers without public addresses: settings, what the engine is told, the way over SSH, their scripts."""
-
 import json
 import shutil
 import subprocess

@@ -1,5 +1,3 @@
-"""What is compared on a server, and that each difference is found and nothing else."""
-
 import asyncio
 import contextlib
 import json

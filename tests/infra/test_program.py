@@ -1,5 +1,3 @@
-"""The whole program against a stand-in for the engine: which resources, with which options."""
-
 import base64
 import importlib
 import json

@@ -1,5 +1,3 @@
-"""Another SSH host key is believed after a rebuild that the cloud knows of, and never otherwise."""
-
 import asyncio
 
 import pytest

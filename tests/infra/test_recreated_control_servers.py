@@ -1,5 +1,3 @@
-"""Which k3s a control server may have that is made anew: it comes back to a cluster, or begins one."""
-
 import asyncio
 import urllib.parse
 from http.server import BaseHTTPRequestHandler

@@ -1,5 +1,3 @@
-"""Against a real SSH server in this process."""
-
 import dataclasses
 import itertools
 

@@ -1,5 +1,3 @@
-"""The order in which changes roll out to servers."""
-
 import pytest
 from control_servers import DYNAMIC, SERVER
 from hypothesis import given

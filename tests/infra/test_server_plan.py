@@ -1,5 +1,3 @@
-"""Which servers a run may delete or replace: the decisions, without an engine."""
-
 import dataclasses
 
 import pytest

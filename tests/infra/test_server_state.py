@@ -1,5 +1,3 @@
-"""Servers run in their subnet with their address and type, whatever happened to them in the cloud."""
-
 import pytest
 from pulumi.dynamic import ConfigureRequest
 

@@ -1,5 +1,3 @@
-"""Another release of k3s for a worker, in the engine: who is drained, and that nobody stays cordoned."""
-
 import asyncio
 import json
 import re

@@ -1,5 +1,3 @@
-"""Which versions k3s may go to, how a worker is upgraded, and when its turn is over."""
-
 import asyncio
 import json
 

@@ -1,5 +1,3 @@
-"""Each distribution in ``packages`` imports only what its own ``pyproject.toml`` names."""
-
 import ast
 import sys
 import tomllib

@@ -1,5 +1,3 @@
-"""The wheel alone: what is in it, and what it is good for where there is no clone."""
-
 import tarfile
 import zipfile
 

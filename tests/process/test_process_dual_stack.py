@@ -1,5 +1,3 @@
-"""A cluster of both families of addresses, by the real process: what Hetzner routes, and what it does not."""
-
 from ipaddress import IPv6Network
 
 import pytest

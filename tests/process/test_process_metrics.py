@@ -1,5 +1,3 @@
-"""A real Prometheus scrapes the real process as the guide says, and is asked what alerts and panels ask."""
-
 import json
 import re
 from collections.abc import AsyncIterator, Iterator

@@ -1,5 +1,3 @@
-"""Nodes, their lives and their routes, by the real process with the rights of manifests/rbac.yaml."""
-
 import asyncio
 import signal
 from typing import Any

@@ -1,5 +1,3 @@
-"""What the API server's audit log says of the rights that the CCM needs, against those that it is given."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

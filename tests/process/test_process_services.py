@@ -1,5 +1,3 @@
-"""Services of type LoadBalancer, by the real process with the rights of manifests/rbac.yaml."""
-
 from collections.abc import Callable
 from typing import Any
 

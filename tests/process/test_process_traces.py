@@ -1,5 +1,3 @@
-"""Traces of the real process, as a collector gets them."""
-
 import pytest
 from emulated_cloud import TOKEN
 from process_world import World

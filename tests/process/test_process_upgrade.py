@@ -1,5 +1,3 @@
-"""This version takes over what the version before left: ``version_before.json`` has what its CCM wrote."""
-
 import json
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,5 +1,3 @@
-"""The programs of docs/tutorial/steps between a real API server and the emulated cloud, without machines."""
-
 import asyncio
 import re
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""What the cloud has and the state has not: imported where it is this stack's for sure, else refused."""
-
 import signal
 import time
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Control servers in the engine: who is taken out when, and what of the cluster stays the same."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""kured, as this project's program deploys it, on a real API server."""
-
 import json
 import time
 from collections.abc import Callable, Iterator

@@ -1,5 +1,3 @@
-"""A network that is there already, with somebody's servers in it: imported, refused, or made the stack's."""
-
 from pathlib import Path
 from typing import Any
 

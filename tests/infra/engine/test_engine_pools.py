@@ -1,5 +1,3 @@
-"""Pools of servers, as a list of them is edited: what the cloud has before and after."""
-
 import json
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Servers without public addresses: made, changed and removed in the emulated cloud, and what leads them."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""What Hetzner protects against deletion: refused before anything is deleted, with what to turn off."""
-
 from pathlib import Path
 from typing import Any
 

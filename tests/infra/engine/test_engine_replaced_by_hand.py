@@ -1,5 +1,3 @@
-"""What several control servers can't follow, made anew by hand: refused before anything changes."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""The comparison that asks the emulated cloud as fast as it can."""
-
 import argparse
 
 import pytest

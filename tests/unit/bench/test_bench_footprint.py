@@ -1,5 +1,3 @@
-"""What a sandbox costs: its processes, some of which end while they are looked at."""
-
 import os
 import subprocess
 

@@ -1,5 +1,3 @@
-"""The clock that jumps."""
-
 import asyncio
 import time
 

@@ -1,5 +1,3 @@
-"""The hours of ``./dev bench idle`` and ``./dev bench shutdown``, with a few servers."""
-
 import pytest
 
 from bench import idle, shutdown

@@ -1,5 +1,3 @@
-"""How changes to the code are made in a copy, counted and told."""
-
 import ast
 import os
 import signal

@@ -1,5 +1,3 @@
-"""How comparisons tell what they found."""
-
 import json
 from pathlib import Path
 

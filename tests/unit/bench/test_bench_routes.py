@@ -1,5 +1,3 @@
-"""How the routes' comparison reads the cloud's log."""
-
 import runpy
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What the comparisons tell our CCM is what it understands."""
-
 import os
 from pathlib import Path
 

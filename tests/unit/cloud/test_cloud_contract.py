@@ -1,5 +1,3 @@
-"""The sample: what other clouds' authors start from."""
-
 import pytest
 
 from ccm.cloud.sample import open_cloud

@@ -1,5 +1,3 @@
-"""Which labels a Node gets."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""When disappearances are believed."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""Which addresses a Node gets: upstream's cases of the provided node IP, and properties."""
-
 from ipaddress import ip_address
 
 import pytest

@@ -1,5 +1,3 @@
-"""The node controller: upstream's cases in our words, and where we differ on purpose."""
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta

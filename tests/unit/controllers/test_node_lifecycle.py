@@ -1,5 +1,3 @@
-"""The node lifecycle controller: upstream's cases in our words, and what it takes for us to delete."""
-
 import asyncio
 from typing import Any
 

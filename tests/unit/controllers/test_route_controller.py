@@ -1,5 +1,3 @@
-"""The route controller on a cluster in memory."""
-
 import asyncio
 from dataclasses import replace
 from typing import Any

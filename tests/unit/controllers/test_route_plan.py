@@ -1,5 +1,3 @@
-"""Which routes are made and deleted: upstream's cases in our words, ours, and properties."""
-
 from dataclasses import replace
 from ipaddress import ip_network
 

@@ -1,5 +1,3 @@
-"""The diagrams are drawn of the sources beside them, and each is shown with words for who does not see it."""
-
 import importlib.util
 import re
 import shutil

@@ -1,5 +1,3 @@
-"""The pages of Events have those that there are, and no others."""
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

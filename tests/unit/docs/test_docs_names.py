@@ -1,5 +1,3 @@
-"""What the documents name is there: files, commands, flags, variables, annotations, settings, metrics."""
-
 import re
 import shlex
 import tomllib

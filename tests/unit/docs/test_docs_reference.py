@@ -1,5 +1,3 @@
-"""The generated pages say what the code says."""
-
 import runpy
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What all tests have in common."""
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What tests/e2e/reader.py knows of the pages' commands is in the pages, and every page is read."""
-
 import re
 
 import pytest

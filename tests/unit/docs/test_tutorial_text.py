@@ -1,5 +1,3 @@
-"""Who follows the tutorial writes the programs of docs/tutorial/steps, every line of them."""
-
 import ast
 import re
 import shutil

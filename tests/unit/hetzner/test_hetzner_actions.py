@@ -1,5 +1,3 @@
-"""Waiting for actions; virtual time."""
-
 import asyncio
 from collections.abc import Sequence
 

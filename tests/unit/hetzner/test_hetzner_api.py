@@ -1,5 +1,3 @@
-"""The door to the API, against the emulated cloud."""
-
 import asyncio
 from contextlib import nullcontext
 

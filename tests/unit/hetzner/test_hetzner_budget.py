@@ -1,5 +1,3 @@
-"""Who may make a request when the quota is short; virtual time."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""Every environment variable of the official CCM: defaults, values, and all problems at once."""
-
 import os
 from operator import attrgetter
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Servers as machines of Nodes, against the emulated cloud."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""The shared cache: age, single flight, what we write ourselves; virtual time."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""Answers that are none of the API's: of a proxy, of a broken server, of somebody who means no good."""
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable

@@ -1,5 +1,3 @@
-"""Provider IDs of both names, and of Robot."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""Robot servers as machines of Nodes."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,5 +1,3 @@
-"""Routes of a Hetzner network, against the emulated cloud."""
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass

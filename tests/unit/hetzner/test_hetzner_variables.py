@@ -1,5 +1,3 @@
-"""The table of environment variables, which reading, the documentation and /configz share."""
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Proxies and trust of HTTP clients, against a server with a certificate of its own authority."""
-
 import os
 import ssl
 import threading

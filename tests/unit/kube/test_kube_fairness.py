@@ -1,5 +1,3 @@
-"""Who comes next where several tenants wait."""
-
 import asyncio
 
 import pytest

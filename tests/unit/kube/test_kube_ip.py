@@ -1,5 +1,3 @@
-"""Addresses and networks as Kubernetes reads them."""
-
 import time
 from ipaddress import ip_address, ip_network
 

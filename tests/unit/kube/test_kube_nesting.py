@@ -1,5 +1,3 @@
-"""Objects whose owners nested more into them than can be read."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What the API server sends is bounded before it is taken in. Bytes and requests are counted."""
-
 import asyncio
 from contextlib import asynccontextmanager
 

@@ -1,5 +1,3 @@
-"""Addresses of load balancers: private ones, Primary IPs, and none."""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""How much of a Service's annotations is read and kept, to the very character."""
-
 import pytest
 
 from ccm.hetzner.load_balancers.service_annotations import (

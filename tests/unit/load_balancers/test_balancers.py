@@ -1,5 +1,3 @@
-"""Load balancers from beginning to end, against the emulated cloud."""
-
 from dataclasses import replace
 
 import pytest

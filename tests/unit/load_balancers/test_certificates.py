@@ -1,5 +1,3 @@
-"""Certificates of https ports, against the emulated cloud."""
-
 import asyncio
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Which changes lead from a load balancer as it is to what it should be: their order, and what each needs."""
-
 from dataclasses import replace
 from typing import Any
 

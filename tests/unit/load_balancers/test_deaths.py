@@ -1,5 +1,3 @@
-"""Death at any moment: the next process converges, nothing is doubled or lost. tests/faults has the rest."""
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What a load balancer should be, all things considered: what is put together, and what stays as it is."""
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

@@ -1,5 +1,3 @@
-"""Whatever Services ask for: each is served in one go, and nobody else's things change."""
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Which certificates https ports get, and what is asked for and said where they have none."""
-
 from typing import Any
 
 import pytest

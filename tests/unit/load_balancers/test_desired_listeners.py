@@ -1,5 +1,3 @@
-"""What a load balancer should listen on: what is asked for, what stays, and what there is room for."""
-
 from typing import Any, ClassVar
 
 import msgspec

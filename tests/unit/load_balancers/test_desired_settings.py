@@ -1,5 +1,3 @@
-"""Settings that have a default: what goes back to it, and the labels that remember what was annotated."""
-
 from typing import Any, ClassVar
 
 import pytest

@@ -1,5 +1,3 @@
-"""Where a load balancer is made, and what is said where it is elsewhere."""
-
 from typing import Any
 
 import msgspec

@@ -1,5 +1,3 @@
-"""Which of the Nodes get traffic, and why the others don't."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""What `pulumi destroy` does, without asking the cluster, with the load balancers that the CCM marked."""
-
 import asyncio
 
 import pytest

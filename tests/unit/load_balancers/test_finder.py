@@ -1,5 +1,3 @@
-"""When the list of servers is read to find targets, on a clock that the test moves."""
-
 from ccm.cloud import NodeView
 from ccm.hetzner.api import ListCache, Listing, Priority
 from ccm.hetzner.api.models import (

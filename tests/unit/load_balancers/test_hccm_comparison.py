@@ -1,5 +1,3 @@
-"""What the official CCM would make of Services: every row of what was seen with its binary, and the class."""
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,3 @@
-"""How targets are is counted, and told where nobody answers."""
-
 from collections import Counter
 from dataclasses import replace
 

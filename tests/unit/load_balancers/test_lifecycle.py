@@ -1,5 +1,3 @@
-"""How load balancers and certificates come and go: the plan as a whole, and the requests that make one."""
-
 from dataclasses import replace
 from typing import Any
 

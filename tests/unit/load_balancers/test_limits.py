@@ -1,5 +1,3 @@
-"""What a type takes, whoever takes it; and types that are not there."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Whose load balancer it is, as far as labels say; without a cloud."""
-
 from collections.abc import Sequence
 
 import pytest

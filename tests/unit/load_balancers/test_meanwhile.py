@@ -1,5 +1,3 @@
-"""What happens between the look at a project and the change that follows from it, by whomever."""
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

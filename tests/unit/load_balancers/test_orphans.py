@@ -1,5 +1,3 @@
-"""What is left of Services that are gone."""
-
 from balancer_site import BalancerSite, view
 
 OTHER = "99999999-8888-7777-6666-555555555555"

@@ -1,5 +1,3 @@
-"""Whose load balancer it is: foreign ones, adopted ones, shared ones; against the emulated cloud."""
-
 import pytest
 from balancer_site import LABEL, UID, BalancerSite, number, targets, view
 

@@ -1,5 +1,3 @@
-"""A Service goes through the stages of ``ccm/hetzner/load_balancers`` one way: counted while it does."""
-
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

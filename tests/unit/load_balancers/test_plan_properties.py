@@ -1,5 +1,3 @@
-"""Whatever a load balancer is and should be: the plan gets it there, and leaves others' things alone."""
-
 import dataclasses
 from typing import Any
 

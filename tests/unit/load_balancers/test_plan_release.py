@@ -1,5 +1,3 @@
-"""What becomes of a load balancer that a Service leaves."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""The table of annotations says what is really read."""
-
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from functools import reduce

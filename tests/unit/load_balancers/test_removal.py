@@ -1,5 +1,3 @@
-"""A Service goes: it never hangs on what is not its any more, and its steps go on from any point."""
-
 import itertools
 from dataclasses import replace
 

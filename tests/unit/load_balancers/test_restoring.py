@@ -1,5 +1,3 @@
-"""An annotation that is taken away takes its effect away; what others set stays."""
-
 from typing import Any, ClassVar
 
 import pytest

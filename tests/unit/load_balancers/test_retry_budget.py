@@ -1,5 +1,3 @@
-"""A load balancer that others hold, or whose changes hang, takes up a Service's turn for a moment only."""
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Label selectors: what Kubernetes' own parser takes is read; of anything else it is said what is wrong."""
-
 import pytest
 
 from ccm.hetzner.load_balancers.spec.selector import MAX_CONDITIONS, parse

@@ -1,5 +1,3 @@
-"""What becomes of each annotation: whole results, so that nothing beside what is asked for goes unseen."""
-
 from dataclasses import replace
 from typing import Any
 

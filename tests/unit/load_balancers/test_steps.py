@@ -1,5 +1,3 @@
-"""Each change of a load balancer: the request. `test_plan_properties.py` checks the effects."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Which Nodes become which targets, and the choice when there is no room for all; without a cloud."""
-
 from __future__ import annotations
 
 from typing import Any

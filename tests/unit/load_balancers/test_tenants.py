@@ -1,5 +1,3 @@
-"""What is not a namespace's own, its Services get only where the operator allows it."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The kinds of values: what each takes, up to its very bounds, and what it makes of it."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""The command as a person runs it: exit codes and messages, in a process of its own."""
-
 import asyncio
 import os
 import subprocess

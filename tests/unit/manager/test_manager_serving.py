@@ -1,5 +1,3 @@
-"""Strangers who connect get what they ask for, and no more of us than that."""
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable

@@ -1,5 +1,3 @@
-"""Only the used parts of packages are loaded. Asked in processes of their own, in which nothing is yet."""
-
 import subprocess
 import sys
 from importlib.metadata import version

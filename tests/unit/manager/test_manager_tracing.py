@@ -1,5 +1,3 @@
-"""Whether traces are made, and that they cost nothing where they are not."""
-
 import asyncio
 import subprocess
 import sys

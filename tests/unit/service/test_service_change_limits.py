@@ -1,5 +1,3 @@
-"""Who changes one Service again and again does not use up what all Services share."""
-
 import asyncio
 from typing import Any
 

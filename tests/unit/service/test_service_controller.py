@@ -1,5 +1,3 @@
-"""The service controller against a cluster in memory and a cloud that can be scripted to fail."""
-
 import asyncio
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What somebody else writes in place of what we wrote is set right, and nobody fights over it."""
-
 from collections.abc import Callable
 from typing import Any
 

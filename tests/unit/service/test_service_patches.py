@@ -1,5 +1,3 @@
-"""Writes to a Service: as few as possible, and nothing but what is ours."""
-
 import pytest
 from service_cluster import SHOP, service
 

@@ -1,5 +1,3 @@
-"""What is decided about Services and Nodes without asking anybody."""
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What is kept of a Service is bounded, whatever its owner writes. Sizes are counted."""
-
 from collections.abc import Mapping
 from typing import Any
 

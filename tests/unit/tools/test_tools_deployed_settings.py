@@ -1,5 +1,3 @@
-"""The settings of a manager that runs, from its Deployment."""
-
 import base64
 from pathlib import Path
 from typing import Any

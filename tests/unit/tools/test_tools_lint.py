@@ -1,5 +1,3 @@
-"""`python -m ccm lint` on files."""
-
 import contextlib
 import io
 import json

@@ -1,5 +1,3 @@
-"""`python -m ccm plan` on a cluster in memory."""
-
 from pathlib import Path
 from typing import Any
 
