@@ -45,28 +45,28 @@ class FakeHarness(Harness):
     async def power_on(self, provider_id: str) -> None:
         self.cloud.instances.shut_down(provider_id, off=False)
 
-    async def go_blind(self) -> None:
+    async def make_unavailable(self) -> None:
         for call in (*READS, *CHANGES):
-            self.cloud.script.fail(call, CloudUnavailable("blind"))
+            self.cloud.script.fail(call, CloudUnavailable("scripted"))
 
-    async def see_again(self) -> None:
+    async def make_available(self) -> None:
         for call in (*READS, *CHANGES):
             self.cloud.script.heal(call)
 
-    async def go_over_quota(self) -> None:
+    async def exhaust_quota(self) -> None:
         for call in READS:
             self.cloud.script.fail(call, QuotaExhausted("later"))
 
-    async def lose_answers(self) -> None:
+    async def lose_responses(self) -> None:
         for call in ("ensure", "create-route"):
             self.cloud.script.fail_after(call, CloudUnavailable("lost"))
 
-    async def make_foreign_things(self) -> None:
+    async def create_foreign_resources(self) -> None:
         theirs = Route("10.99.0.0/24", "10.0.0.200")
         self.cloud.routes.table = replace(self.cloud.routes.table, routes=(theirs,))
         self.cloud.load_balancers.targets["theirs"] = ()
 
-    async def foreign_things(self) -> object:
+    async def foreign_resources(self) -> object:
         return self.cloud.routes.table.routes, "theirs" in self.cloud.load_balancers.targets
 
 
@@ -122,26 +122,26 @@ class HetznerHarness(Harness):
     async def power_on(self, provider_id: str) -> None:
         await self.sky.call("POST", f"/servers/{_number(provider_id)}/actions/poweron")
 
-    async def go_blind(self) -> None:
+    async def make_unavailable(self) -> None:
         await self.sky.fault(path="/*", code="unauthorized")
 
-    async def see_again(self) -> None:
+    async def make_available(self) -> None:
         await self.sky.heal()
 
-    async def go_over_quota(self) -> None:
+    async def exhaust_quota(self) -> None:
         # A request a minute: what is missing is not worth waiting for.
         await self.sky.admin("PUT", "/settings", {"rate_limit": 60, "rate_limit_remaining": 0})
 
-    async def lose_answers(self) -> None:
+    async def lose_responses(self) -> None:
         await self.sky.fault(method="[!G]*", drop="after", times=1)
 
-    async def make_foreign_things(self) -> None:
+    async def create_foreign_resources(self) -> None:
         theirs = {"name": "theirs", "load_balancer_type": "lb11", "location": "fsn1"}
         await self.sky.call("POST", "/load_balancers", theirs)
         route = {"destination": "10.99.0.0/24", "gateway": "10.0.0.200"}
         await self.sky.call("POST", f"/networks/{self.network}/actions/add_route", route)
 
-    async def foreign_things(self) -> object:
+    async def foreign_resources(self) -> object:
         state = await self.sky.admin("GET", "/state?kind=load_balancer&kind=network")
         balancers = [one for one in state["load_balancer"] if one["name"] == "theirs"]
         return balancers, [one for one in state["network"][0]["routes"] if "10.99" in one["destination"]]

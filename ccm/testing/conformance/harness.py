@@ -33,39 +33,39 @@ class Harness(abc.ABC):
         """Create a running machine and return its provider ID. If there are routes, it's in the network."""
 
     async def remove_machine(self, provider_id: str) -> None:
-        """Have it no more."""
+        """Delete the machine."""
         pytest.skip(f"this harness can't remove machines ({provider_id})")
 
     async def power_off(self, provider_id: str) -> None:
-        """Shut it down."""
+        """Shut down the machine."""
         pytest.skip(f"this harness can't shut down machines ({provider_id})")
 
     async def power_on(self, provider_id: str) -> None:
-        """Let it run again."""
+        """Start the machine again."""
         pytest.skip(f"this harness can't start machines ({provider_id})")
 
-    async def go_blind(self) -> None:
-        """Let the cloud answer nothing, or only errors."""
+    async def make_unavailable(self) -> None:
+        """Make the cloud return errors, or no responses."""
         pytest.skip("this cloud always answers")
 
-    async def see_again(self) -> None:
-        """Let the cloud answer as before."""
+    async def make_available(self) -> None:
+        """Make the cloud available again."""
         pytest.skip("this cloud always answers")
 
-    async def go_over_quota(self) -> None:
-        """Let the cloud refuse everything until later, and say so."""
+    async def exhaust_quota(self) -> None:
+        """Make the cloud refuse requests because of the quota."""
         pytest.skip("this cloud has no quota")
 
-    async def lose_answers(self) -> None:
-        """Let the next change take effect though its answer is lost."""
-        pytest.skip("answers can't be lost here")
+    async def lose_responses(self) -> None:
+        """Make the cloud apply the next change without returning a response."""
+        pytest.skip("this harness can't lose responses")
 
-    async def make_foreign_things(self) -> None:
+    async def create_foreign_resources(self) -> None:
         """Create load balancers and routes that belong to others."""
         pytest.skip("this harness can't act as another client of the cloud")
 
-    async def foreign_things(self) -> object:
-        """All that belongs to others, to compare."""
+    async def foreign_resources(self) -> object:
+        """The load balancers and routes of others, for a comparison."""
         pytest.skip("this harness can't act as another client of the cloud")
 
     def service(self, name: str = "web", *, port: int = 80, uid: str = "") -> ServiceView:

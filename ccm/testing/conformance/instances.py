@@ -173,7 +173,7 @@ class InstancesConformance:
         instances = harness.instances
         provider_id = await harness.add_machine("a")
         node = NodeView("a", provider_id)
-        await harness.go_blind()
+        await harness.make_unavailable()
         for one in (node, NodeView("a")):
             with pytest.raises(CloudError) as error:
                 await instances.get(one, accepted_age=0)
@@ -185,19 +185,19 @@ class InstancesConformance:
         assert isinstance(answer, CloudError)
         assert not isinstance(answer, InstanceNotFound | NotOurs)
 
-    async def test_after_blindness_all_is_as_before(self, harness: Harness) -> None:
+    async def test_an_available_cloud_works_again(self, harness: Harness) -> None:
         instances = harness.instances
         node = NodeView("a", await harness.add_machine("a"))
-        await harness.go_blind()
+        await harness.make_unavailable()
         with pytest.raises(CloudError):
             await instances.get(node, accepted_age=0)
-        await harness.see_again()
+        await harness.make_available()
         assert (await instances.get(node, accepted_age=0)).name == "a"
 
     async def test_over_quota_it_says_when_to_come_back(self, harness: Harness) -> None:
         instances = harness.instances
         node = NodeView("a", await harness.add_machine("a"))
-        await harness.go_over_quota()
+        await harness.exhaust_quota()
         with pytest.raises(CloudError) as error:
             await instances.get(node, accepted_age=0)
         assert isinstance(error.value, QuotaExhausted) or (retry_after(error.value) or 0) > 0

@@ -148,7 +148,7 @@ class LoadBalancersConformance:
         await asyncio.gather(*(harness.load_balancers.delete(service) for service in services))
         assert [await harness.load_balancers.find(service) for service in services] == [None] * len(services)
 
-    async def test_whatever_came_before_the_last_wish_counts(self, harness: Harness) -> None:
+    async def test_only_the_last_spec_counts(self, harness: Harness) -> None:
         """Any sequence of specs ends as the last one alone would."""
         machines = await _nodes(harness, "a", "b", "c")
         random = Random(7)  # noqa: S311 - the same walk for everybody
@@ -168,7 +168,7 @@ class LoadBalancersConformance:
     async def test_a_lost_answer_doubles_nothing(self, harness: Harness) -> None:
         nodes = await _nodes(harness, "a")
         service = harness.service()
-        await harness.lose_answers()
+        await harness.lose_responses()
         try:
             await harness.load_balancers.ensure(service, nodes)
         except CloudError:
@@ -180,14 +180,14 @@ class LoadBalancersConformance:
 
     async def test_what_others_made_stays(self, harness: Harness) -> None:
         nodes = await _nodes(harness, "a")
-        await harness.make_foreign_things()
-        before = await harness.foreign_things()
+        await harness.create_foreign_resources()
+        before = await harness.foreign_resources()
         await harness.load_balancers.ensure(harness.service(), nodes)
         await harness.load_balancers.ensure(harness.service(port=81), [])
         await harness.load_balancers.delete(harness.service())
-        assert await harness.foreign_things() == before
+        assert await harness.foreign_resources() == before
 
-    async def test_orphans_are_what_nobody_wants(self, harness: Harness) -> None:
+    async def test_orphans_belong_to_no_service(self, harness: Harness) -> None:
         nodes = await _nodes(harness, "a")
         kept, lost = harness.service("kept"), harness.service("lost")
         await harness.load_balancers.ensure(kept, nodes)
@@ -201,12 +201,12 @@ class LoadBalancersConformance:
         nodes = await _nodes(harness, "a")
         service = harness.service()
         await harness.load_balancers.ensure(service, nodes)
-        await harness.go_blind()
+        await harness.make_unavailable()
         with pytest.raises(CloudError):
             await harness.load_balancers.delete(service)
         with pytest.raises(CloudError):
             await harness.load_balancers.ensure(harness.service("new"), nodes)
-        await harness.see_again()
+        await harness.make_available()
         assert not (await harness.load_balancers.ensure(service, nodes)).steps
 
 

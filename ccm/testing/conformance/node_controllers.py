@@ -66,15 +66,15 @@ class NodeControllersConformance:
             assert cluster.node("a")["spec"]["providerID"] == provider_id
             assert cluster.taints("a") == []
 
-    async def test_a_blind_cloud_initializes_nothing(self, harness: Harness) -> None:
+    async def test_an_unavailable_cloud_initializes_no_node(self, harness: Harness) -> None:
         harness.instances  # noqa: B018
         await harness.add_machine("a")
-        await harness.go_blind()
+        await harness.make_unavailable()
         async with open_cluster() as cluster:
             cluster.transport.put(NODES, node_object("a"))
             await _initialize(harness, cluster, "a")
             assert cluster.taints("a") == [UNINITIALIZED_TAINT]
-            await harness.see_again()
+            await harness.make_available()
             await _initialize(harness, cluster, "a")
             assert cluster.taints("a") == []
 
@@ -121,11 +121,11 @@ class NodeControllersConformance:
             await _monitor(harness, cluster)
             assert cluster.taints("a") == []
 
-    async def test_a_blind_cloud_deletes_nothing(self, harness: Harness) -> None:
+    async def test_an_unavailable_cloud_deletes_no_node(self, harness: Harness) -> None:
         harness.instances  # noqa: B018
         async with open_cluster() as cluster:
             for name in ("a", "b"):
                 cluster.transport.put(NODES, node_object(name, await harness.add_machine(name), ready=False))
-            await harness.go_blind()
+            await harness.make_unavailable()
             await _monitor(harness, cluster)
             assert cluster.names() == ["a", "b"]

@@ -80,16 +80,16 @@ class RouteControllerConformance:
             await cluster.until(lambda: _is_routed(cluster, "a"))
             await _until_routes(harness, cluster, {first, outside})
 
-    async def test_a_blind_cloud_loses_no_route(self, harness: Harness) -> None:
+    async def test_an_unavailable_cloud_loses_no_route(self, harness: Harness) -> None:
         async with open_cluster() as cluster:
             first = await _add_node(harness, cluster, "a", 1)
             second = await _add_node(harness, cluster, "b", 2)
             _start(harness, cluster)
             await cluster.until(lambda: _is_routed(cluster, "a", "b"))
-            await harness.go_blind()
+            await harness.make_unavailable()
             cluster.transport.remove(f"{NODES}/b")
             for _ in range(10):
                 await cluster.settle()
-            await harness.see_again()
+            await harness.make_available()
             assert await _routes(harness) <= {first, second}
             await _until_routes(harness, cluster, {first})

@@ -104,7 +104,7 @@ class RoutesConformance:
 
     async def test_a_lost_answer_is_looked_up(self, harness: Harness) -> None:
         route = await _route(harness, "a")
-        await harness.lose_answers()
+        await harness.lose_responses()
         try:
             await harness.routes.create(route)
         except CloudError:
@@ -113,21 +113,21 @@ class RoutesConformance:
 
     async def test_what_others_made_stays(self, harness: Harness) -> None:
         route = await _route(harness, "a")
-        await harness.make_foreign_things()
-        before = await harness.foreign_things()
+        await harness.create_foreign_resources()
+        before = await harness.foreign_resources()
         await harness.routes.create(route)
         await harness.routes.delete(route)
-        assert await harness.foreign_things() == before
+        assert await harness.foreign_resources() == before
 
     async def test_no_answer_is_an_error(self, harness: Harness) -> None:
         route, other = await _route(harness, "a"), await _route(harness, "b", "10.244.8.0/24")
         await harness.routes.create(route)
-        await harness.go_blind()
+        await harness.make_unavailable()
         with pytest.raises(CloudError):
             await harness.routes.list(accepted_age=0)
         with pytest.raises(CloudError):
             await harness.routes.create(other)
         with pytest.raises(CloudError):
             await harness.routes.delete(route)
-        await harness.see_again()
+        await harness.make_available()
         assert _has(await harness.routes.list(accepted_age=0), route)

@@ -100,7 +100,7 @@ class ServiceControllerConformance:
             await cluster.until(lambda: _is_gone(cluster))
             assert await balancers.find(harness.service()) is None
 
-    async def test_a_service_that_wants_none_any_more_has_none(self, harness: Harness) -> None:
+    async def test_a_service_of_another_type_loses_its_load_balancer(self, harness: Harness) -> None:
         balancers = harness.load_balancers
         async with _served(harness) as cluster:
             _put(harness, cluster, kind="ClusterIP")
@@ -119,15 +119,15 @@ class ServiceControllerConformance:
                     return
             pytest.fail("the new node is not behind the load balancer")
 
-    async def test_while_the_cloud_is_blind_the_service_stays(self, harness: Harness) -> None:
+    async def test_an_unavailable_cloud_keeps_the_service(self, harness: Harness) -> None:
         """A Service that is deleted too early leaves a load balancer that costs money."""
         balancers = harness.load_balancers
         async with _served(harness) as cluster:
-            await harness.go_blind()
+            await harness.make_unavailable()
             cluster.transport.remove(f"{SERVICES}/web")
             for _ in range(10):
                 await cluster.settle()
             assert _read(cluster)["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
-            await harness.see_again()
+            await harness.make_available()
             await cluster.until(lambda: _is_gone(cluster))
             assert await balancers.find(harness.service()) is None
