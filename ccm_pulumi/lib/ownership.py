@@ -29,7 +29,7 @@ class Fate(Enum):
 
     LEAVE = "not ours"
     DELETE = "created by this cluster and used only by this cluster"
-    RELEASE = "no longer owned by this cluster: the labels are removed"
+    RELEASE = "kept, but without the ownership labels of this cluster"
     ASK = "perhaps owned by this cluster: the operator must decide"
 
 

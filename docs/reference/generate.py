@@ -76,8 +76,8 @@ If a certificate has no label with a namespace, Service or cluster, all Services
 with the official CCM.
 
 If several clusters use the same Hetzner project, set a different `CCM_CLUSTER_ID` in each cluster. If you
-set the ID after the CCM has created load balancers, each of these load balancers gets the ID when the CCM
-changes the load balancer next time.
+set the ID after the CCM has created load balancers, each of these load balancers gets the ID the next
+time the CCM changes it.
 
 The CCM doesn't change load balancers with the ID of another cluster. If you change the ID of a cluster, the
 CCM therefore stops changing the cluster's existing load balancers, and each Service gets an Event. If you

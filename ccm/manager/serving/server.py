@@ -49,7 +49,9 @@ class Guard:
         except KubernetesError as error:
             log.warning("access_not_checked", path=request.path, error=str(error))
             return _status(
-                HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "the API server can't review the access"
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "InternalError",
+                "the SubjectAccessReview of the API server failed, so the access can't be checked",
             )
         text = f'forbidden: User "{user.username}" cannot {request.method.lower()} path "{request.path}"'
         return _status(HTTPStatus.FORBIDDEN, "Forbidden", text)

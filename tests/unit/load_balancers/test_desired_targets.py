@@ -214,7 +214,7 @@ def test_none_is_made_in_a_project_without_any_of_the_servers() -> None:
     with pytest.raises(AccessDenied) as refused:
         choose_targets(spec(), some(strangers), SMALL)
     text = (
-        "this project has none of the servers of the cluster's 9 nodes. The token probably belongs to "
+        "the cluster has 9 nodes, but none of their servers is in this project. The token probably belongs to "
         "another project, so no load balancer is created"
     )
     assert str(refused.value) == text

@@ -24,9 +24,9 @@ _WHY = {
     "send traffic to the public addresses of these nodes. Use private addresses: "
     "load-balancer.hetzner.cloud/use-private-ip, and for dedicated servers the kubelet's --node-ip",
     "ServerNotInNetwork": "the servers of the nodes are not in the private network",
-    "ServerOfAnotherNode": "the servers have other names than the nodes, or other servers have the "
-    "nodes' addresses. The CCM doesn't trust a node's provider ID alone. Name the node in the server's label "
-    "ccm-from-scratch/node, or set CCM_NODE_NAME_CHECK=false",
+    "ServerOfAnotherNode": "the servers' names differ from the nodes' names, or the nodes' addresses belong "
+    "to other servers. The CCM doesn't trust a node's provider ID alone. Set the server's label "
+    "ccm-from-scratch/node to the node's name, or set CCM_NODE_NAME_CHECK=false",
     "InternalIPNotConfigured": "the nodes have no address that a load balancer can use",
     "RobotNotEnabled": "the nodes are dedicated servers, and ROBOT_ENABLED is not set",
     "MaxTargetsReached": "the load balancer's type supports no more targets. Choose a larger type with "
@@ -39,7 +39,7 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
     numbers = {target.server for target in observed.candidates.by_node.values() if target.server}
     if observed.balancer is None and numbers and numbers.isdisjoint(observed.servers):
         text = (
-            f"this project has none of the servers of the cluster's {observed.nodes} nodes. The token "
+            f"the cluster has {observed.nodes} nodes, but none of their servers is in this project. The token "
             "probably belongs to another project, so no load balancer is created"
         )
         raise AccessDenied(text, notices=(Notice("WrongProject", text),))

@@ -30,7 +30,7 @@ _LINUX_ELSEWHERE = (
 )
 _REMEDIES = {
     "root": "machines require root; run: sudo ./dev up",
-    "wsl": "in WSL2, machines need root and a clone on Linux's own disk: below ~, not below /mnt",
+    "wsl": "in WSL2, machines need root, and the clone must be on Linux's own disk: under ~, not under /mnt",
     "packages": "for machines: {command}",
 }
 

@@ -23,5 +23,7 @@ class EnvironmentBusy(SandboxError):
     """Another command changes the environment."""
 
     def __init__(self, holder: str, name: str) -> None:
-        super().__init__(f"{holder} changes this clone's environment; run './dev {name}' after it ends")
+        super().__init__(
+            f"{holder} is still changing this clone's environment; when it ends, run './dev {name}'"
+        )
         self.holder = holder

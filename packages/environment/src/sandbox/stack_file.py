@@ -51,7 +51,9 @@ def load_config(path: Path) -> dict[str, Any]:
         raise SandboxError(f"{path}: config: must be a mapping")
     unquoted = next((name for name in config if not isinstance(name, str)), None)
     if unquoted is not None:
-        raise SandboxError(f"{path}: config: the key {unquoted!r} must be a text (put it in quotes)")
+        raise SandboxError(
+            f"{path}: config: the key {unquoted!r} must have a string as its value (put the value in quotes)"
+        )
     return config
 
 

@@ -23,7 +23,7 @@ CONTAINERD_NAME = "io.containerd.image.name"
 """The annotation in an OCI layout that contains the full name of an image. containerd and Docker use this
 annotation."""
 REF_NAME = "org.opencontainers.image.ref.name"
-"""The annotation in an OCI layout that contains only a name or a tag, according to the OCI specification."""
+"""The annotation in an OCI layout for a name or a tag. The OCI specification allows no other values."""
 
 _CREATED = "org.opencontainers.image.created"
 

@@ -17,8 +17,7 @@ _SETTLE_SECONDS = 0.1
 """The time in seconds that the controller waits for more changes after a change."""
 
 _RENEW_SECONDS = 300.0
-"""The time in seconds after which the controller writes the rules again without a change, as in
-kube-router."""
+"""The interval in seconds at which the controller rewrites unchanged rules, as in kube-router."""
 
 
 async def run(api: ApiClient, node: str) -> None:

@@ -23,7 +23,7 @@ _CREDENTIALS = {
     "auth": "auth",
     "identity_token": "identitytoken",
 }
-"""The names of the credentials in registries.yaml, and their names in containerd's configuration."""
+"""Maps each credential field of registries.yaml to the field in containerd's configuration."""
 
 _TLS = ("ca_file", "cert_file", "key_file")
 _DOCKER = {"docker.io": "registry-1.docker.io"}

@@ -142,8 +142,8 @@ class NamedKind(Kind):
         if found is not None and (found.get("labels") or {}) != (inputs.get("labels") or {}):
             raise ProviderError(
                 f"{self.collection[:-1]} '{inputs['name']}' (ID {found['id']}) already exists, but "
-                "without the labels that an interrupted 'pulumi up' would have set. If you don't need "
-                "this object, delete or rename the object. Then run 'pulumi up' again"
+                "without the labels of this stack, so this stack didn't create it. Rename the object, or "
+                "delete it if you don't need it. Then run 'pulumi up' again"
             )
         return found
 
