@@ -214,8 +214,8 @@ def test_none_is_made_in_a_project_without_any_of_the_servers() -> None:
     with pytest.raises(AccessDenied) as refused:
         choose_targets(spec(), some(strangers), SMALL)
     text = (
-        "the cluster has 9 nodes, but none of their servers is in this project. The token probably belongs to "
-        "another project, so no load balancer is created"
+        "the cluster has 9 nodes, but none of their servers is in this project. The token probably belongs "
+        "to another project, so no load balancer is created"
     )
     assert str(refused.value) == text
     assert refused.value.notices == (Notice("WrongProject", text),)

@@ -39,8 +39,8 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
     numbers = {target.server for target in observed.candidates.by_node.values() if target.server}
     if observed.balancer is None and numbers and numbers.isdisjoint(observed.servers):
         text = (
-            f"the cluster has {observed.nodes} nodes, but none of their servers is in this project. The token "
-            "probably belongs to another project, so no load balancer is created"
+            f"the cluster has {observed.nodes} nodes, but none of their servers is in this project. The "
+            "token probably belongs to another project, so no load balancer is created"
         )
         raise AccessDenied(text, notices=(Notice("WrongProject", text),))
     present, actual = observed.present, observed.balancer.targets if observed.balancer else ()
