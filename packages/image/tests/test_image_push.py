@@ -119,7 +119,7 @@ def test_without_tls_nothing_leaves_this_machine(programs, registry):
     with serving(Proxy) as port:
         Proxy.asked.clear()
         proxies = {f"{kind}_PROXY": f"http://127.0.0.1:{port}" for kind in ("HTTP", "HTTPS")}
-        with pytest.raises(RegistryError, match="did not take me/ccm"):
+        with pytest.raises(RegistryError, match="rejected the image me/ccm"):
             send(programs, Target(registry, "me/ccm", "1"), {**ME, **proxies})
     assert set(Proxy.asked) == {"CONNECT"}
 

@@ -36,7 +36,7 @@ async def test_an_image_that_does_not_fit_is_removed(world, backend, monkeypatch
     await backend.create_machine(world.machine(1, private=False))
     usage = shutil.disk_usage(world.state)
     monkeypatch.setattr(snapshots, "RESERVE", usage.free)
-    with pytest.raises(DiskFull, match="no space left"):
+    with pytest.raises(DiskFull, match="is full"):
         await backend.create_image(7, 1)
     monkeypatch.undo()
     (world.state / "machines/1/disk/upper/etc").rename(world.state / "machines/1/disk/upper/was")
