@@ -234,7 +234,7 @@ FREES_ADDRESSES = {"server detached", "server attached elsewhere", "all detached
 
 
 def keeps_addresses(clicks: list[tuple[str, int]]) -> bool:
-    """Whether a recreated server can't get the address of a detached one, which the program refuses to move."""
+    """Whether no recreated server can get the address of a detached one, which `up` refuses to move."""
     names = {name for name, _ in clicks}
     return "server deleted" not in names or not names & FREES_ADDRESSES
 
