@@ -103,7 +103,7 @@ class TestWrongProject:
     async def test_nothing_is_made_where_no_server_is(self, site: BalancerSite) -> None:
         await site.add_nodes("a", "b")
         await site.restart(network=False, HCLOUD_TOKEN=OTHER_TOKEN)
-        with pytest.raises(CloudError, match="none of the servers of the cluster's 2 nodes") as caught:
+        with pytest.raises(CloudError, match="the cluster has 2 nodes, but none of their servers") as caught:
             await site.ensure(view())
         assert [notice.reason for notice in caught.value.notices] == ["WrongProject"]
         assert (await site.balancers.inventory.all(view(), age=0.0)) == []
