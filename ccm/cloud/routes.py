@@ -21,7 +21,7 @@ class Machine:
     name: str
     address: str  # in the network; only an address that is also an InternalIP of the Node gets a route
     # The name of the machine's Node according to the cloud; if it is empty, any Node with the provider ID.
-    # The Node object is no evidence, because a kubelet can write any value into it.
+    # The Node object proves nothing, because a kubelet can write any value into it.
     node: str = ""
 
     def may_be(self, node: str) -> bool:

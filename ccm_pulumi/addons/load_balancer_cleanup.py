@@ -146,7 +146,7 @@ def _carry_out(
     path = f"/load_balancers/{balancer['id']}"
     if verdict.fate is Fate.RELEASE:
         change(cloud, "PUT", path, {"labels": dict(verdict.labels)}, patience=patience)
-        report(f"kept the {_named(balancer)} and removed its labels of this cluster: {verdict.reason}")
+        report(f"kept the {_named(balancer)} and removed the labels of this cluster: {verdict.reason}")
     if verdict.fate is Fate.DELETE:
         try:
             change(cloud, "DELETE", path, patience=patience)
