@@ -73,8 +73,8 @@ UNTIL = {
     "until the taint is gone (Ctrl-C ends)": (
         "! kubectl get node $node -o jsonpath='{.spec.taints[*].key}' | grep uninitialized"
     ),
-    "the node goes": "! kubectl get node ccm-from-scratch-worker-1",
-    "ADDRESS: that of the ingress controller's load balancer": (
+    "until the Node disappears (Ctrl-C ends)": "! kubectl get node ccm-from-scratch-worker-1",
+    "until it has an ADDRESS (Ctrl-C ends)": (
         "kubectl get ingress whoami -o jsonpath='{.status.loadBalancer.ingress[0].ip}' | grep ."
     ),
 }
