@@ -100,6 +100,8 @@ async def busy(world: World, name: str) -> AsyncIterator[None]:
                 body = {"metadata": {"annotations": {"number": str(number)}}}
                 path = f"/api/v1/nodes/{name}"
                 await world.kube("PATCH", path, body, MERGE)
+            # less than the cloud's 0.5 s, and more than the CCM's second attempt takes on a busy machine
+            await asyncio.sleep(0.3)
 
     for path in ("/servers", "/servers/*"):
         await world.sky.fault(method="GET", path=path, hold=0.5)
