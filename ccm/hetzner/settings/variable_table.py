@@ -134,15 +134,16 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_SERVER_CACHE_MODE",
             one_of("all", "one", "off"),
             (
-                "If the value is `off`, the CCM sends a request for each lookup of a server. If the value "
-                "is `all` or `one`, the CCM uses a cached list of all servers."
+                "With `off`, each check of Nodes requests current data: single servers, or a new list of all "
+                "servers if the list needs fewer requests. With `all` or `one`, checks of Nodes use cached "
+                "data up to the maximum age. This variable doesn't affect routes and load balancers."
             ),
             "all",
         ),
         (
             "HCLOUD_SERVER_CACHE_MAX_AGE",
             DURATION,
-            "The maximum age of cached server data. If unset, each controller uses its own default.",
+            "The maximum age of cached server data for checks of Nodes. The default depends on the check.",
         ),
     ),
     *_group(
