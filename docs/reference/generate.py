@@ -135,10 +135,10 @@ Cloud Console, the CCM changes neither TLS nor the certificates of the port. The
 - The CCM always sets the destination port of the load balancer to the node port of the Service.
 - In a shared load balancer, the CCM resets each port setting without an annotation to its default.
 
-If you remove an annotation, the CCM resets the setting to its default. However, if you removed the
-annotation before our CCM processed the Service for the first time, our CCM can't detect the removal. In this
-case, the setting keeps its value. For example, you may have removed the annotation while the official CCM
-was running.
+If you remove an annotation, the CCM resets the setting to its default. There is one exception, for load
+balancers that the official CCM created. If you remove the annotation while our CCM isn't running, and our CCM
+has never changed the load balancer, our CCM can't detect the removal, and the setting keeps its value. For
+example, you may have removed the annotation before you installed our CCM.
 
 The keys and values of all annotations with this prefix may have at most 32768 characters together. If the
 annotations of a Service exceed this limit, the CCM ignores all annotations with this prefix.
