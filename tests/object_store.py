@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def _asked(self) -> tuple[str | None, dict[str, list[str]]]:
-        """The key; None where nobody may ask, or there is no such bucket."""
+        """The key; None if the request isn't allowed, or the bucket doesn't exist."""
         store, parts = self.server.store, urlsplit(self.path)
         bucket, _, key = unquote(parts.path).removeprefix("/").partition("/")
         allowed = f"Credential={store.access_key}/" in self.headers.get("Authorization", "")

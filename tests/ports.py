@@ -1,4 +1,4 @@
-"""Ports for servers that have to be told theirs before they start."""
+"""Ports for servers that need a fixed port before they start."""
 
 import socket
 import sys
@@ -7,7 +7,7 @@ _HELD: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """A port on 127.0.0.1 that, on Linux, nobody else is given until this process ends.
+    """A port on 127.0.0.1 that, on Linux, no other process gets until this process ends.
 
     The kernel doesn't give a port that is bound to those who ask for any; who reuses addresses, as servers
     do, may listen on it nevertheless, as long as its holder doesn't.

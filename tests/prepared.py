@@ -13,20 +13,19 @@ from sandbox.environment import MACHINES
 def missing(
     reason: object, *, for_machines: bool = False, environment: Mapping[str, str] = os.environ
 ) -> NoReturn:
-    """End a test that lacks something which is built or fetched.
+    """End a test that lacks something that the setup builds or downloads.
 
-    It is skipped where nobody has made anything ready: in the fast tests, and by pytest alone. After the
-    set-up of ``./dev test`` it fails: what can't be built or fetched then is broken, and without the test
-    nobody would hear of it.
+    Without a setup, the test is skipped: in the fast tests, and if you run pytest yourself. After the setup
+    of ``./dev test``, the test fails, because a program that the setup can't build or download is broken.
 
     Args:
         reason: What is missing.
         for_machines: Whether that is made only where machines can run; elsewhere the test is skipped.
-        environment: Tells what was made ready.
+        environment: Contains what the setup prepared.
 
     Raises:
         pytest.fail.Exception: It should be there.
-        pytest.skip.Exception: Nobody made it ready.
+        pytest.skip.Exception: No setup ran.
     """
     kind = environment.get(PREPARED, "")
     if kind == MACHINES or (kind and not for_machines):

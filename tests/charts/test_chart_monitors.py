@@ -109,8 +109,8 @@ async def test_metrics_about_a_service_name_that_service(
                 await asyncio.sleep(0.2)  # looks again until then
                 found = await prometheus.query(alert["expr"])
     await server.close()
-    told = {(one["metric"]["namespace"], one["metric"]["service"]) for one in found}
-    assert told == {("shop", "web"), ("blog", "api")}
+    services = {(one["metric"]["namespace"], one["metric"]["service"]) for one in found}
+    assert services == {("shop", "web"), ("blog", "api")}
 
 
 def test_no_monitor_without_the_operator_or_without_metrics(render) -> None:

@@ -146,11 +146,11 @@ async def test_an_installed_cloud_runs(installed: Path, tmp_path: Path) -> None:
 
 
 def test_its_mistakes_and_an_unknown_name_are_reported(installed: Path) -> None:
-    for provider, told in (("acme", "ACME_FILE: must name a file"), ("moon", "allowed: acme, ccm-from")):
+    for provider, message in (("acme", "ACME_FILE: must name a file"), ("moon", "allowed: acme, ccm-from")):
         command = [sys.executable, "-m", "ccm", f"--cloud-provider={provider}"]
         done = run(command, timeout=300, cwd=ROOT, env=environment(installed))
         assert done.returncode == 2, done.stderr
-        assert told in done.stderr
+        assert message in done.stderr
         assert "Traceback" not in done.stderr
 
 

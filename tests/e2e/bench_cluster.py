@@ -96,7 +96,7 @@ def lost(bed: TestBed) -> list[Row]:
         while time.monotonic() < began + OBSERVED_SECONDS:
             time.sleep(1)
     server_loss.power(clone, role, "poweron")
-    # its Node may still be taken for ready: nobody has missed it yet
+    # its Node may still be Ready
     eventually(lambda: cluster_state.etcd_healthy(clone, role), PATIENCE, f"{role} is a member of etcd again")
     bed.until_ready()
     answering = probing_clients.answers_again(asking.calls, began)

@@ -1,4 +1,4 @@
-"""Whether a cluster is what it is wanted to be: nothing doubled, nothing left, nobody ill."""
+"""Checks a cluster: no duplicate objects, no leftovers, no unhealthy Nodes or Pods."""
 
 import json
 from collections import Counter

@@ -38,7 +38,7 @@ def changed(output: str) -> list[str]:
 
 
 def asked(clone: Clone, *words: str) -> str | None:
-    """What kubectl says; None where nobody answers."""
+    """The output of kubectl; None if the API server doesn't answer."""
     try:
         done = clone.dev("kubectl", "--request-timeout=3s", *words, check=False, seconds=60)
     except subprocess.TimeoutExpired:

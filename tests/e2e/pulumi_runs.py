@@ -28,7 +28,7 @@ class Run:
         self._clone = clone
 
     def __enter__(self) -> Self:
-        # A file, not a pipe: what a killed engine started may hold the pipe open, and nobody could close it
+        # A file, not a pipe: processes of a killed engine may keep a pipe open, and the test would hang
         self._printed = tempfile.NamedTemporaryFile()
         self._process = subprocess.Popen(
             self._command,

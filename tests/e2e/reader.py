@@ -177,7 +177,7 @@ class Reading:
         ran = not all(why_not(line) for line in block.lines)
         printed = "\n".join(said)
         missing = not_printed(block.shown, printed) if ran else ""
-        assert not missing, f"{self._page} shows {missing!r}, and was told:\n{printed}"
+        assert not missing, f"{self._page} shows {missing!r}, but the output is:\n{printed}"
         return printed
 
     def _read_running(self, shown: Sequence[str], before: int) -> None:

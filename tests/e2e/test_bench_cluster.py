@@ -44,7 +44,7 @@ def test_no_failure_is_longer_than_all_calls(answered: list[bool], since: int) -
     assert again is None or again <= max(len(calls) - since, 0)
 
 
-def test_what_is_doubled_and_what_is_lost_is_told_by_name() -> None:
+def test_duplicate_and_lost_objects_are_reported_by_name() -> None:
     before = Counter({("servers", "a", "1"): 1, ("networks", "n", "2"): 1})
     after = Counter({("servers", "a", "1"): 2, ("networks", "n", "3"): 1})
     assert sorted(cluster.differing(before, after)) == [

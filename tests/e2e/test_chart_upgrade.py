@@ -107,7 +107,7 @@ def test_helm_upgrades_the_official_release_and_changes_nothing_else(
 
 
 def one_is_killed(clone: Clone) -> None:
-    """What is asked for while nobody leads is done once, by another process."""
+    """A change while no replica leads is applied once, by another process."""
     former, before, balancers = lease_holder(clone), clone.writes(), load_balancers(clone)
     clone.dev("ssh", role_of(former.partition("_")[0]), "kill -9 $(pgrep -f '[-]m ccm')")
     second = ("--name=second", "--port=80", "--target-port=http", "--type=LoadBalancer")

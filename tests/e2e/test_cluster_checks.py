@@ -79,7 +79,7 @@ def of_node(**changes: object) -> Facts:
         (of_node(spec_providerID="x://7"), "Node worker-1: its provider ID is 'x://7'"),
     ],
 )
-def test_each_wrong_is_told(facts: Facts, problem: str) -> None:
+def test_each_problem_is_reported(facts: Facts, problem: str) -> None:
     assert any(said.startswith(problem) for said in wrong(WANTED, facts))
 
 

@@ -21,11 +21,11 @@ def one(clone):
     return clone
 
 
-def assert_only(clone, anew, before, cluster):
+def assert_only(clone, recreated, before, cluster):
     """Those servers are others, and nothing else of the cloud or the cluster is."""
     after = clone.server_ids()
     assert after.keys() == before.keys() == {*CONTROLS, "worker-1"}
-    assert {name for name in after if after[name] != before[name]} == anew
+    assert {name for name in after if after[name] != before[name]} == recreated
     assert identity(clone) == cluster
     assert members(clone) == {*CONTROLS}
 

@@ -165,14 +165,14 @@ def test_a_cluster_of_both_families_gets_its_addresses_routes_and_load_balancer(
     routed = {found[name]["spec"]["podCIDRs"][0]: server[1] for name, server in cluster.servers.items()}
     eventually(lambda: routes(clone) == routed, 60, "a route for the family that Hetzner routes")
 
-    def told():
+    def has_event():
         chosen = "--field-selector=reason=PodCIDRNotRouted"
         said = " ".join(
             event["message"] for event in cluster.get("events", "--all-namespaces", chosen)["items"]
         )
         return all(node["spec"]["podCIDRs"][1] in said for node in found.values())
 
-    eventually(told, 60, "an Event for the other one")
+    eventually(has_event, 60, "an Event for the other one")
 
     cluster.kubectl("apply", "--filename=-", stdin=WEB)
     cluster.kubectl("rollout", "status", "daemonset/web", "--timeout=60s")

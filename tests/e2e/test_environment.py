@@ -297,8 +297,8 @@ def test_kubernetes_own_tests_pass(environment, kubernetes_version, tmp_path):
     states = Counter(case.get("status") for case in cases if case.get("name").startswith("[It] "))
     assert states["passed"] == 41, said
     (suite,) = json.loads((tmp_path / "report.json").read_text())
-    told = Counter(spec["State"] for spec in suite["SpecReports"] if spec["LeafNodeType"] == "It")
-    assert told == states
+    counted = Counter(spec["State"] for spec in suite["SpecReports"] if spec["LeafNodeType"] == "It")
+    assert counted == states
     assert re.search(r"^all +41 +41 +0 +10 ", said, re.MULTILINE), said
     skipped = {plain(line) for line in said.splitlines() if line.startswith("  [")}
     assert skipped == set(LIMITS)
@@ -412,7 +412,7 @@ def test_a_network_policy_is_felt_on_the_same_node_and_from_others_and_gone_with
     assert beside == beyond >= 2
     (tmp_path / "deny.yaml").write_text(DENY)
     environment.dev("kubectl", "apply", "-f", str(tmp_path / "deny.yaml"))
-    eventually(lambda: answers() == [1, 0], 60, "nobody but itself is answered by a Pod")
+    eventually(lambda: answers() == [1, 0], 60, "a Pod answers only itself")
     assert "Hostname: " in environment.dev("ssh", machine, f"curl -sS -m 5 {near}").stdout, "its own node"
     environment.dev("kubectl", "delete", "networkpolicy", "deny")
     eventually(lambda: answers() == [beside, beyond], 60, "all are answered again")

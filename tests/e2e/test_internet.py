@@ -10,7 +10,7 @@ from tests.internet_stage import FAR, HOST, Stage
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 NAME = "far.example"
-ASK = ("curl", "-sS", "--http0.9", "--max-time", "5")  # at first nobody may answer
+ASK = ("curl", "-sS", "--http0.9", "--max-time", "5")  # at first there may be no response
 POD = ("kubectl", "exec", "tools", "--")
 
 

@@ -72,7 +72,7 @@ def reboot(clone, role):
     )
     clone.dev("ssh", role, f"touch {NEEDED}")
     clone.dev("kubectl", "apply", "-f", "pod.json")
-    # the folder is made anew with each boot
+    # each boot recreates the folder
     eventually(
         lambda: cluster_state.shell(clone, role, f"test -e {NEEDED} || echo gone"),
         SECONDS,
@@ -142,7 +142,7 @@ def test_what_upgrades_need_is_there(upgraded):
         assert 'APT::Periodic::Unattended-Upgrade "1";' in said
 
 
-def test_nobody_notices_that_every_server_reboots(upgraded):
+def test_reboots_of_all_servers_lose_no_request(upgraded):
     url = workload.deploy(upgraded)
     workload.spread(upgraded)
     upgraded.settle()

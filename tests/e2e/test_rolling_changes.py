@@ -28,13 +28,13 @@ def address(clone):
     return workload.deploy(clone)
 
 
-def test_nobody_notices_that_every_worker_is_made_anew(clone, address):
+def test_replacing_all_workers_loses_few_requests(clone, address):
     before = clone.servers()
     configure(clone, serverType="cpx32", image="debian-12")
     with ServiceClient(address) as client:
         printed = clone.dev("up").stdout
     after = clone.servers()
-    print(f"made anew: {len(client.lost)} of {len(client.calls)} requests were lost")
+    print(f"recreated: {len(client.lost)} of {len(client.calls)} requests were lost")
     assert client.lost == []
     assert client.answered > 1000
     types = {name: server["server_type"]["name"] for name, server in after.items()}
@@ -49,7 +49,7 @@ def test_nobody_notices_that_every_worker_is_made_anew(clone, address):
     assert not changed(again), again
 
 
-def test_nobody_notices_that_k3s_is_upgraded(clone, address):
+def test_an_upgrade_of_k3s_loses_few_requests(clone, address):
     assert all(version.startswith(f"v{OLDER}.") for version in kubelets(clone).values())
     ids = clone.server_ids()
     with ServiceClient(address) as client:

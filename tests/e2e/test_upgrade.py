@@ -53,7 +53,7 @@ def identities(clone: Clone) -> dict[str, tuple]:
     return {name: (one["metadata"]["uid"], one["spec"], one["metadata"]["labels"]) for name, one in nodes}
 
 
-def test_nothing_is_made_anew(before: Clone) -> None:
+def test_nothing_is_recreated(before: Clone) -> None:
     before.dev("up", "--backend", "hollow", "--workers", "1")
     before.dev("kubectl", "apply", "-f", "manifests/examples/service.yaml")
     addressed = "--for=jsonpath={.status.loadBalancer.ingress[0].ip}"

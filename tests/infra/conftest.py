@@ -30,7 +30,7 @@ __all__ = ["cloud"]
 
 @dataclass(frozen=True)
 class Registered:
-    """A resource as the engine was told about it."""
+    """A resource as the program registered it with the engine."""
 
     type: str
     name: str

@@ -120,7 +120,7 @@ def test_what_a_terminal_would_obey_is_shown_and_a_long_text_is_not():
         max_leaves=8,
     )
 )
-def test_an_answer_of_any_shape_is_read_or_told(api, defaults, answer):
+def test_a_response_of_any_shape_is_decoded_or_reported(api, defaults, answer):
     api["answer"] = answer
     environment = {"HCLOUD_ENDPOINT": api["endpoint"], "HCLOUD_TOKEN": TOKEN}
     with pytest.raises((CloudError, ConfigurationError)):

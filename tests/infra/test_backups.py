@@ -57,7 +57,7 @@ def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaul
         ({"s3": None}, r"\.s3: is not set: give the keys endpoint, bucket"),
     ],
 )
-def test_what_is_no_wish_for_snapshots(defaults, said, why):
+def test_invalid_settings_of_snapshots(defaults, said, why):
     changed = {"ccm-from-scratch:etcdSnapshots": json.dumps(said), "ccm-from-scratch:controlCount": "3"}
     with pytest.raises(ConfigurationError, match=f"ccm-from-scratch:etcdSnapshots{why}"):
         read_settings({**defaults, **changed})
@@ -113,7 +113,7 @@ def test_all_that_is_wrong_with_snapshots_is_said_at_once(defaults):
     assert parts == ["schedule", "retention", *of_store]
 
 
-def test_what_k3s_is_told_about_snapshots():
+def test_flags_of_k3s_for_snapshots():
     script = server_script({**SEVERAL, "snapshots": FLAGS}, Start(), cluster="c")
     assert "'--etcd-snapshot-schedule-cron=0 */6 * * *' --etcd-snapshot-retention=9" in script
     assert "--etcd-snapshot" not in server_script({**SEVERAL, "snapshots": None}, Start(), cluster="c")
@@ -130,7 +130,7 @@ def test_a_single_control_server_has_etcd_for_snapshots_alone():
     assert "--cluster-init" not in server_script({**PROPS, "snapshots": None}, Start(), cluster=None)
 
 
-def test_only_who_begins_a_cluster_anew_restores_it(tmp_path):
+def test_only_the_first_server_restores_a_snapshot(tmp_path):
     (tmp_path / "taken").write_text("x")
     given = {**SEVERAL, "restore_from": str(tmp_path / "taken")}
     begins = server_script(given, Start(), cluster="c")
@@ -190,11 +190,11 @@ def with_s3(defaults, **changes):
     return {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in said.items()}}
 
 
-def test_snapshots_in_s3_are_told_in_a_file_for_root_alone(defaults, tmp_path):
+def test_settings_of_s3_are_in_a_file_that_only_root_can_read(defaults, tmp_path):
     wanted = read_settings(with_s3(defaults)).etcd_snapshots
     assert "hush" not in repr(wanted)
-    told = yaml.safe_load(settings_file(wanted.s3))
-    assert told == {
+    settings = yaml.safe_load(settings_file(wanted.s3))
+    assert settings == {
         "etcd-s3": True,
         "etcd-s3-endpoint": "s3.example.com",
         "etcd-s3-bucket": "backups",
@@ -212,13 +212,13 @@ def test_snapshots_in_s3_are_told_in_a_file_for_root_alone(defaults, tmp_path):
     for _ in range(2):
         keep(settings_file(wanted.s3))
         assert file.stat().st_mode & 0o777 == 0o600
-        assert yaml.safe_load(file.read_text()) == told
+        assert yaml.safe_load(file.read_text()) == settings
     for _ in range(2):
         keep("")
         assert not file.exists()
 
 
-def test_k3s_starts_anew_for_another_store_and_one_that_is_taken_away(defaults):
+def test_k3s_restarts_for_another_store_and_for_a_removed_store(defaults):
     store = read_settings(with_s3(defaults)).etcd_snapshots.s3
     for had, has in ((False, store), (True, store), (True, None)):
         script = server_script({**SEVERAL, "store": has}, Start(), cluster=None, had_store=had)
@@ -236,13 +236,13 @@ def test_k3s_starts_anew_for_another_store_and_one_that_is_taken_away(defaults):
         ("insecure", "hush"),
     ],
 )
-def test_a_wrong_store_is_told_without_its_secrets(defaults, part, wrong):
+def test_a_wrong_store_is_reported_without_its_secrets(defaults, part, wrong):
     with pytest.raises(ConfigurationError, match=rf"etcdSnapshots\.s3\.{part}: .*not shown") as caught:
         read_settings(with_s3(defaults, **{part: wrong}))
     assert "hush" not in str(caught.value)
 
 
-def test_a_key_of_the_store_beside_it_is_told_without_its_secret(defaults):
+def test_a_misplaced_key_of_the_store_is_reported_without_its_secret(defaults):
     beside = {**defaults, "ccm-from-scratch:etcdSnapshots": json.dumps({"secretKey": "hush"})}
     with pytest.raises(ConfigurationError, match=r"etcdSnapshots\.secretKey: .*no such key") as caught:
         read_settings(beside)

@@ -120,8 +120,8 @@ def test_no_room_at_the_fallbacks_either(defaults):
     sold_out = Catalogue({**CATALOGUE.zones}, {"cx23": {"fsn1": False, "nbg1": False}}, CATALOGUE.images)
     both = '[{"location": "nbg1"}]'
     found = read_settings(configured(defaults, controlServerType="cx23", location="fsn1", fallbacks=both))
-    _, told = placed(found, sold_out, {})
-    assert str(told[0]).endswith("the fallbacks have no capacity either: cx23 in nbg1")
+    _, messages = placed(found, sold_out, {})
+    assert str(messages[0]).endswith("the fallbacks have no capacity either: cx23 in nbg1")
 
 
 def test_a_pool_has_fallbacks_of_its_own(defaults):
@@ -156,7 +156,7 @@ def test_fallbacks_are_what_there_is_in_the_zone(defaults):
     assert found[1].endswith("there are fsn1, nbg1")
 
 
-def test_what_exists_needs_no_room_and_is_told_of_when_it_can_not_go(defaults):
+def test_existing_servers_need_no_capacity_and_are_reported_if_deprecated(defaults):
     settings = read_settings({**defaults, "ccm-from-scratch:controlServerType": "cx23"})
     there = {"control": Present(Placement("cx23", "fsn1"))}
     assert placed(settings, CATALOGUE, there)[1] == []
@@ -212,10 +212,10 @@ def test_servers_that_exist_go_on_without_their_image_and_type(defaults):
     assert wrong_with(*everybody) == set()
     # the cloud does not tell any more what it was
     assert wrong_with(*everybody, image="") == set()
-    # one is new, or all are made anew
+    # one is new, or all are recreated
     assert wrong_with("control", "worker-1") == {"image", "controlServerType", "workerServerType"}
     assert wrong_with(*everybody, image="debian-12") == {"image", "controlServerType", "workerServerType"}
-    # the only control server is not made anew for another type
+    # the only control server is not recreated for another type
     assert wrong_with(*everybody, kind="cpx22") == {"image", "controlServerType", "workerServerType"}
 
 
@@ -375,7 +375,7 @@ def test_settings_and_what_the_cloud_has_are_checked_together(api, defaults):
     assert keys == ["location", "workerCuont", "controlServerType", "workerServerType", "image"]
 
 
-def test_settings_are_told_although_the_cloud_does_not_answer(defaults):
+def test_settings_are_checked_although_the_cloud_does_not_answer(defaults):
     environment = {"HCLOUD_ENDPOINT": "http://127.0.0.1:1/v1", "HCLOUD_TOKEN": TOKEN}
     with pytest.raises(CloudError):
         check_everything(defaults, "local", environment)

@@ -150,7 +150,7 @@ def test_the_name_stays_exactly_as_long_as_a_server_stays(runs):
 def test_what_several_control_servers_have_is_not_made_another_cluster(key, several):
     provider, made_with = ClusterIdentityProvider(), {"clusterName": "a", "subnetCidr": "b", key: "old"}
     before = provider.check({}, as_given({"text": "t", "several": True, "settings": made_with})).inputs
-    # the server may be replaced, lost or attached anew in the same run, or others go
+    # the server may be replaced, lost or attached again in the same run, or others go
     news = as_given({"text": rpc.UNKNOWN, "several": several, "settings": made_with})
     assert provider.check(before, news).inputs["generation"] == "t"
     other = as_given({**news, "text": rpc.UNKNOWN, "settings": {**made_with, key: "new"}})

@@ -44,12 +44,12 @@ def test_servers_that_exist_change_one_by_one(defaults):
 
 
 @pytest.mark.parametrize("existing", [(), ("control",), ROLES, ("control-2",)])
-def test_another_type_turns_none_off_without_asking_the_others(three, existing):
+def test_another_type_powers_off_no_server_before_the_others_are_checked(three, existing):
     found = of(three(existing=existing), f"{DYNAMIC}ServerState")
     # the only one would take the cluster with it, although others come
-    anew = "control-2" in existing
+    recreated = "control-2" in existing
     for role in ROLES:
-        assert ("types" not in found[role].inputs) is anew, role
+        assert ("types" not in found[role].inputs) is recreated, role
 
 
 def test_a_control_server_leaves_unless_all_goes(three):
@@ -79,7 +79,7 @@ def test_the_first_leaves_as_long_as_others_are_in_the_cluster(declared_with, re
     assert not first.inputs.get("member")
     agent = of(registered, f"{DYNAMIC}Membership")["worker-1"]
     assert agent.options.deletedWith.endswith("k3s-token" if remain else "Server::control")
-    # once they have left it is noticed by nobody
+    # no check can notice it after they have left
     again = {name: value for name, value in first.inputs.items() if name not in ("leaver", "drain_seconds")}
     assert not K3sServerProvider().diff("1", first.inputs, again).changes
     assert not K3sServerProvider().diff("1", again, first.inputs).changes
@@ -126,7 +126,7 @@ def test_no_placement_group_is_too_full(declared_with):
     assert sorted(groups.values()) == [3, 4, 10]
 
 
-def test_control_servers_stand_in_the_locations_that_are_named_in_turn(declared_with, defaults):
+def test_control_servers_are_distributed_over_the_locations(declared_with, defaults):
     locations = '["nbg1", "fsn1", "hel1"]'
     registered = declared_with(controlCount="5", workerCount="1", controlLocations=locations)
     found = {name: item.inputs["location"] for name, item in of(registered, SERVER).items()}

@@ -61,7 +61,7 @@ WEB = {"matchLabels": {"app": "web"}}
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch, host):
-    """A `k3s` on a server, which writes down what it is told; gives a function that empties the node w-1."""
+    """A `k3s` that records its arguments. Returns a function that drains the node w-1, and the record."""
     log = tmp_path / "log"
     log.touch()
     monkeypatch.setenv("PATH", programs(tmp_path))
@@ -124,21 +124,22 @@ DRAINED = (
     ],
 )
 async def test_a_node_gets_no_pods_then_no_traffic_then_is_drained(cluster, node, senders, says):
-    run, told = cluster
+    run, calls = cluster
     said = await run(node, senders=senders)
     assert said == [] if says is None else says in said[0]
-    assert told() == [*CORDONED, DRAINED]
+    assert calls() == [*CORDONED, DRAINED]
 
 
 @pytest.mark.parametrize(
     ("value", "undone"), [(BY_US, f"{EXCLUDED}-"), ("false", f"{EXCLUDED}=false --overwrite"), ("true", None)]
 )
 async def test_only_a_label_that_the_pool_gave_stays_as_it_is(cluster, value, undone):
-    run, told = cluster
+    run, calls = cluster
     with pytest.raises(DrainError):
         await run({**NODE, "metadata": {"name": "w-1", "labels": {EXCLUDED: value}}}, stuck=True)
-    # what excludes nobody, or is left of an aborted drain, is not what the pool wants
-    assert told() == ([*CORDONED, DRAINED, f"label node w-1 {undone}"] if undone else ["cordon w-1", DRAINED])
+    # the value false, or a value from an aborted drain, is not what the pool configures
+    expected = [*CORDONED, DRAINED, f"label node w-1 {undone}"] if undone else ["cordon w-1", DRAINED]
+    assert calls() == expected
 
 
 async def test_a_failed_cleanup_does_not_hide_why_the_drain_failed(cluster):
@@ -182,32 +183,32 @@ def hasty(monkeypatch):
 
 @pytest.mark.usefixtures("hasty")
 async def test_pods_go_when_a_controller_manager_takes_them_out_of_services(cluster, tmp_path):
-    run, told = cluster
+    run, calls = cluster
     assert await run(NODE, leases=[lease(0, 30), lease(0, 30), lease(46, 46), lease(46, 52)]) == []
-    assert told() == [*CORDONED, DRAINED]
+    assert calls() == [*CORDONED, DRAINED]
     assert [file.name for file in (tmp_path / "leases").iterdir()] == ["3"]
 
 
 @pytest.mark.usefixtures("hasty")
 async def test_a_cluster_in_which_none_leads_is_drained_all_the_same(cluster):
-    run, told = cluster
+    run, calls = cluster
     (said,) = await run(NODE, leases=[lease(0, 30)])
     assert "no kube-controller-manager has been the leader" in said
-    assert told() == [*CORDONED, DRAINED]
+    assert calls() == [*CORDONED, DRAINED]
 
 
 @pytest.mark.parametrize("node", [None, SILENT])
 async def test_nothing_is_waited_for_where_nothing_runs(cluster, node):
-    run, told = cluster
+    run, calls = cluster
     assert len(await run(node)) == (node is not None)
-    assert told() == []
+    assert calls() == []
 
 
-async def test_what_is_left_is_told_and_the_node_serves_on(cluster):
-    run, told = cluster
+async def test_remaining_pods_are_reported_and_the_node_keeps_serving(cluster):
+    run, calls = cluster
     with pytest.raises(DrainError, match="could not be drained within 30 s") as caught:
         await run(NODE, stuck=True, pods=[pod("web-1", labels={"app": "web"})])
-    assert told() == [*CORDONED, DRAINED, f"label node w-1 {EXCLUDED}-"]
+    assert calls() == [*CORDONED, DRAINED, f"label node w-1 {EXCLUDED}-"]
     (blocker,) = caught.value.blockers
     assert blocker.startswith(
         "default/web-1: the PodDisruptionBudget web allows no disruption: 2 Pods are healthy"
@@ -338,11 +339,11 @@ def leave(cluster, pair, server):
 
 
 async def test_a_worker_leaves_drained(cluster, leave):
-    run, told = cluster
+    run, calls = cluster
     await run(NODE)
-    drained = told()
+    drained = calls()
     await leave()
-    assert told() == [*drained, *drained]
+    assert calls() == [*drained, *drained]
 
 
 @pytest.mark.parametrize("states", [{"status": "off"}, {"status": ""}, {"member": "off"}, {"member": ""}])
@@ -360,7 +361,7 @@ async def test_a_control_server_that_goes_during_the_drain_ends_it(cluster, leav
     assert "is not drained" in capsys.readouterr().out
 
 
-async def test_a_cluster_that_does_not_answer_is_told_with_the_way_out(cluster, leave, tmp_path):
+async def test_an_unreachable_cluster_is_reported_with_a_remedy(cluster, leave, tmp_path):
     run, _ = cluster
     await run(NODE)
     (tmp_path / "k3s").write_text("#!/bin/sh\necho the API is broken >&2; exit 1\n")
@@ -384,16 +385,16 @@ SUCCESSORS = [
 async def test_a_worker_leaves_by_control_servers_that_took_the_place_of_all_that_the_state_names(
     cluster, leave, leaves
 ):
-    run, told = cluster
+    run, calls = cluster
     await run(NODE)
-    before = told()
+    before = calls()
     await leave("gone", others=True, now=SUCCESSORS, leaves=leaves)
-    said = told()[len(before) :]
+    said = calls()[len(before) :]
     assert said == before if leaves is DrainOnDeleteProvider else said[0].startswith("delete node")
 
 
 async def test_who_wants_no_drain_gets_none(cluster, leave):
-    run, told = cluster
+    run, calls = cluster
     await run(None)
     await leave(seconds="0")
-    assert told() == []
+    assert calls() == []

@@ -122,7 +122,7 @@ def test_another_control_server_is_noted_for_the_next_look_at_the_cluster(kind):
 
 @pytest.mark.parametrize("kind", providers(), ids=lambda kind: kind.__name__)
 def test_another_key_to_a_server_is_noted_and_nothing_is_done_there(kind):
-    # nobody can be reached, so whatever does more fails
+    # no server is reachable, so any connection fails
     before = {**STATE, "address": "", "of its own": 1, "member": {}, "script": "false"}
     after = {name: value for name, value in before.items() if name != "of its own"} | {"private_key": "Q"}
     assert kind().diff("", before, after).changes

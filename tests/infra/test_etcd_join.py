@@ -42,7 +42,7 @@ def decided(said, *, begins):
 
 
 @given(said=answers, begins=st.booleans())
-def test_nobody_begins_where_anybody_may_have_the_cluster(said, begins):
+def test_no_server_begins_a_cluster_that_may_exist(said, begins):
     found, all_said = decided(said, begins=begins), {one.has for one in said}
     ready = [one for one in said if one.has == READY]
     if ready:
@@ -127,7 +127,7 @@ def test_the_others_as_the_cloud_has_them():
     }
 
 
-def test_what_each_of_several_is_told():
+def test_flags_of_each_control_server():
     assert "--cluster-init" not in server_script(PROPS, Start(), cluster="c")
     assert "--server" not in server_script(PROPS, Start(), cluster="c")
     begun = server_script(SEVERAL, Start(), cluster="c")
@@ -167,7 +167,7 @@ def test_who_joins_gets_the_k3s_of_the_others_unless_the_settings_name_another()
     assert "export INSTALL_K3S_CHANNEL=stable" in begun
 
 
-def test_the_only_control_server_leaves_nobody():
+def test_the_only_control_server_does_not_leave_etcd():
     K3sServerProvider().delete("1", {"server_id": "1", "private_ip": "10.0.0.2"})
 
 

@@ -57,9 +57,7 @@ async def test_a_server_with_an_arm_processor_gets_the_image_for_it_and_no_other
     assert configuration["architecture"] == "arm64"
 
 
-async def test_the_kubelet_may_remove_former_images_but_not_the_one_that_nobody_could_pull_again(
-    host, machine, tmp_path
-):
+async def test_the_kubelet_may_remove_former_images_but_not_the_current_local_one(host, machine, tmp_path):
     machine(ARM64.machine)
     source = read_source()
     name = source.reference().rpartition(":")[0]

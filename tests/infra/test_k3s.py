@@ -146,7 +146,7 @@ def test_the_agent_is_started_without_waiting(machine):
     assert lines[-1] == "systemctl restart --no-block k3s-agent"
 
 
-def test_what_begins_anew_is_uninstalled_once_the_installer_is_there():
+def test_a_new_cluster_uninstalls_k3s_after_the_download_of_the_installer():
     moved = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", reinstall=True)
     steps = [moved.index(step) for step in ("curl", "k3s-agent-uninstall.sh", 'sh "$installer"')]
     assert steps == sorted(steps)

@@ -87,7 +87,7 @@ def test_a_kubeconfig_without_a_certificate_never_ends(text):
     assert not ends_by(NOW, text)
 
 
-async def test_it_is_read_again_and_who_has_to_restart_k3s_is_told(host, file, api, capsys):
+async def test_it_is_read_again_and_a_required_restart_of_k3s_is_reported(host, file, api, capsys):
     async def created():
         inputs = {"address": host.address, "private_key": host.private_key, "server_id": "1", "context": "c"}
         return (await asyncio.to_thread(At().create, inputs)).outs["kubeconfig"]

@@ -69,6 +69,6 @@ async def test_a_node_that_would_be_left_behind_is_named_before_the_installer_is
         ("v1.32.6+k3s1", {"answers": False}),
     ],
 )
-async def test_nobody_else_keeps_the_installer_away(upgrade, kubelet, change):
+async def test_other_nodes_do_not_prevent_the_installation(upgrade, kubelet, change):
     with pytest.raises(RemoteCommandError, match="fetching"):
         await upgrade(kubelet, **change)

@@ -184,7 +184,7 @@ def test_what_is_perhaps_ours_is_left_and_asked_about(site):
     assert set(site.balancers) == {3}
 
 
-def test_certificates_that_cannot_be_listed_are_told_and_stop_nothing(site):
+def test_certificates_that_cannot_be_listed_are_reported_and_stop_nothing(site):
     said = []
     whose = Ownership("blue", 1, frozenset({"uid"}))
     clean_up_certificates(site.cloud, whose, [], said.append, Patience(seconds=0))
@@ -192,7 +192,7 @@ def test_certificates_that_cannot_be_listed_are_told_and_stop_nothing(site):
     assert said[0].startswith("could not list the certificates of the cluster: ")
 
 
-def test_what_the_ccm_released_is_told():
+def test_load_balancers_that_the_ccm_released_are_reported():
     """It has taken its labels away, so that nothing in the cloud says any more that it was ours."""
     adopted = {ADOPTED: "true"}
     before = [balancer(1), balancer(2), balancer(3, labels=adopted), balancer(6, labels=MARKED, networks=[7])]
@@ -267,7 +267,7 @@ async def test_services_are_deleted_and_others_stay():
     assert await delete_services(cluster, reported.append) == reported == []
 
 
-async def test_nobody_waits_for_a_ccm_that_is_not_there():
+async def test_a_missing_ccm_causes_no_wait():
     cluster = FakeCluster(service("web", "LoadBalancer"), running="", lets_go=False)
     reported = []
     assert await delete_services(cluster, reported.append) == ["web"]

@@ -164,10 +164,10 @@ def test_servers_of_the_autoscaler_install_them_by_themselves(defaults):
 
 @pytest.fixture
 def server(tmp_path):
-    """A root file system in which the script runs; its apt-get notes what it is told."""
+    """A root file system in which the script runs. Its apt-get records its arguments."""
     (tmp_path / "etc/apt/apt.conf.d").mkdir(parents=True)
     (tmp_path / "usr/bin").mkdir(parents=True)
-    programs(tmp_path / "bin", **{"apt-get": f'echo "$DEBIAN_FRONTEND $*" >> {tmp_path}/told'})
+    programs(tmp_path / "bin", **{"apt-get": f'echo "$DEBIAN_FRONTEND $*" >> {tmp_path}/calls'})
     return tmp_path
 
 
@@ -178,13 +178,13 @@ def run(server):
 
 def test_the_package_is_installed_only_where_it_is_missing(server):
     run(server)
-    told = (server / "told").read_text()
-    assert "install -y unattended-upgrades" in told
-    assert all(line.startswith("noninteractive ") for line in told.splitlines())
+    calls = (server / "calls").read_text()
+    assert "install -y unattended-upgrades" in calls
+    assert all(line.startswith("noninteractive ") for line in calls.splitlines())
     (server / "usr/bin/unattended-upgrade").touch()
-    (server / "told").unlink()
+    (server / "calls").unlink()
     run(server)
-    assert not (server / "told").exists()
+    assert not (server / "calls").exists()
     (file,) = (server / "etc/apt/apt.conf.d").iterdir()
     assert 'APT::Periodic::Unattended-Upgrade "1";' in file.read_text()
     assert 'Unattended-Upgrade::Automatic-Reboot "false";' in file.read_text()

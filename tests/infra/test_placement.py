@@ -58,7 +58,7 @@ def test_where_a_server_is_placed(wanted, others, room, present, choice):
 @pytest.mark.parametrize(
     "changed", [{"image": "debian-12"}, {"is_public": False}, {"group": "c-other-1"}, {"group": ""}]
 )
-def test_a_server_that_is_made_anew_where_it_is_needs_room_there_or_a_fallback(changed):
+def test_a_server_recreated_in_place_needs_capacity_there_or_a_fallback(changed):
     there = {"image": "debian-13", "group": "c-worker-1"}
     of_pool = {"image": "debian-13", "cluster": "c", "group": "-worker-1", "group_is_set": True}
 
@@ -83,7 +83,7 @@ def test_a_server_that_is_made_anew_where_it_is_needs_room_there_or_a_fallback(c
     assert [from_fallback(room, **changed) for room in ({A, B, C}, {A, C}, {C}, set())] == [B, A, C, B]
 
 
-def test_what_is_no_reason_to_make_a_server_anew():
+def test_changes_that_do_not_recreate_a_server():
     there = Present(A, image="debian-13", group="c-1")
     assert reasons_for_another(spec(group="-other"), there) == []
     # another NAT server would have another address

@@ -77,17 +77,17 @@ def gone(code):
     return {"error": {"code": code, "message": f"it is {code}"}}
 
 
-def test_one_that_can_not_be_removed_is_told_with_what_to_type_and_stops_no_other(cloud):
+def test_a_route_that_cannot_be_removed_is_reported_with_a_command_and_stops_no_other(cloud):
     at, dead, removed = cloud
-    told = []
-    remove_routes(at, 7, PODS, told.append)
+    messages = []
+    remove_routes(at, 7, PODS, messages.append)
     assert removed == dead[:1]
-    (said,) = told
+    (said,) = messages
     assert "hcloud network remove-route 7 --destination 10.0.129.0/24 --gateway 10.0.1.9" in said
 
 
 def test_a_network_that_is_gone_has_no_routes(cloud):
     at, _, removed = cloud
-    told = []
-    remove_routes(at, 8, PODS, told.append)
-    assert (removed, told) == ([], [])
+    messages = []
+    remove_routes(at, 8, PODS, messages.append)
+    assert (removed, messages) == ([], [])

@@ -62,7 +62,7 @@ def test_what_a_pool_does_not_say_is_as_for_the_stack(defaults):
     assert settings.workers == 3
 
 
-def test_bounds_are_judged_whatever_else_is_wrong_with_a_pool_and_each_key_is_told_once(defaults):
+def test_bounds_are_checked_despite_other_errors_and_each_key_is_reported_once(defaults):
     wrong = {"name": "a", "min": 3, "max": 2, "count": 1, "taints": "x", "fallbacks": 7, "firewall": "any"}
     said = wrong_with(defaults, [wrong], cloudProviderName="hcloud")
     assert {*said} == {f"[0].{key}" for key in ("min", "count", "taints", "fallbacks", "firewall")}
@@ -81,7 +81,7 @@ def test_a_pools_rules_are_read(defaults):
 
 
 @pytest.mark.parametrize(
-    ("rules", "told"),
+    ("rules", "message"),
     [
         ("any", "give a list of rules, such as"),
         (["tcp"], "[0]: 'tcp': give a rule, such as"),
@@ -101,8 +101,8 @@ def test_a_pools_rules_are_read(defaults):
         ),
     ],
 )
-def test_a_wrong_rule_is_told(defaults, rules, told):
-    assert told in wrong_with(defaults, [{**DB, "firewall": rules}])["[0].firewall"]
+def test_a_wrong_rule_is_reported(defaults, rules, message):
+    assert message in wrong_with(defaults, [{**DB, "firewall": rules}])["[0].firewall"]
 
 
 def test_only_the_pool_that_names_rules_has_a_second_firewall(declared_with):

@@ -107,7 +107,7 @@ def test_without_anything_all_is_new(check):
     assert checked.cost["monthly"] == {"net": "59.97", "gross": "71.36"}
 
 
-def test_a_cluster_of_this_name_that_is_another_stacks_is_told_and_is_not_this_ones(check, make, network):
+def test_a_cluster_of_the_same_name_in_another_stack_is_reported_as_foreign(check, make, network):
     server(make, network, "control")
     assert check().warnings == ()
     server(make, network, "worker-1", labels={"stack": "staging"})
@@ -157,7 +157,7 @@ def test_traefiks_load_balancer_is_known_before_it_exists_and_paid_once(check, m
     assert "Services" not in check(ingress="none").report
 
 
-def test_control_servers_and_their_load_balancer_are_paid_and_the_world_is_told_of(check, make, network):
+def test_costs_include_control_servers_and_a_public_load_balancer_is_reported(check, make, network):
     checked = check(controlCount="3", workerCount="0", apiEndpoint="load-balancer")
     assert checked.cost["monthlyByPool"]["API"] == {"net": "7.49", "gross": "8.91"}
     assert set(placements(checked)) == {"control", "control-2", "control-3"}
@@ -199,14 +199,14 @@ def test_an_image_that_is_deprecated_is_still_one(check):
     assert "there are" in problems(check, image="debian-9")["image"]
 
 
-def test_a_fallback_that_is_sold_no_more_is_told_and_in_the_way_of_new_servers_alone(check, make, network):
+def test_an_unavailable_fallback_is_reported_and_blocks_only_new_servers(check, make, network):
     gone = {"workerCount": "1", "fallbacks": '[{"serverType": "cx21"}]'}
     server(make, network, "control")
     assert "there are" in problems(check, **gone)["fallbacks[0].serverType"]
     server(make, network, "worker-1")
     (warning,) = check(**gone).warnings
     assert warning.startswith("ccm-from-scratch:fallbacks[0].serverType: 'cx21' is not possible: ")
-    # made anew where it is
+    # recreated in place
     assert "there are" in problems(check, **gone, image="debian-13")["fallbacks[0].serverType"]
     assert check(**{**gone, "fallbacks": '[{"serverType": "cx33"}]'}).warnings == ()
 
@@ -234,7 +234,7 @@ def test_a_type_that_hetzner_gives_no_server_in_place_is_refused(check, make, ne
     for fits in ("cpx32", "cx53"):
         assert check(**wanted, **{key: fits})
     if role == "control":
-        # with another image it is made anew
+        # with another image the server is recreated
         assert check(controlServerType="cpx22", image="debian-13")
 
 
@@ -328,7 +328,7 @@ def test_a_range_of_pods_in_which_somebody_has_something_is_refused(check, make,
     assert check(**imported)
 
 
-def test_routes_of_lost_servers_are_in_nobodys_way(check, make, network):
+def test_routes_of_lost_servers_do_not_conflict(check, make, network):
     make(f"/networks/{network}/actions/add_route", destination="10.244.0.0/24", gateway="10.0.0.2")
     assert check(importNetwork=str(network))
     # the cloud-controller-manager removes none that is more than its range

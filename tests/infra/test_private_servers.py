@@ -145,8 +145,8 @@ def test_only_the_nat_server_is_public_and_all_go_through_it(declared_with):
 def test_another_type_leaves_the_nat_server_its_address(declared_with):
     there = ["nat", "control", "control-2", "control-3", "worker-1", "worker-2"]
     registered = declared_with(there, **PRIVATE, controlCount="3", osUpgrades=json.dumps(WINDOW))
-    anew = {name for name, item in of(registered, ":ServerState").items() if "types" not in item.inputs}
-    assert anew == {*there} - {"nat"}
+    recreated = {name for name, item in of(registered, ":ServerState").items() if "types" not in item.inputs}
+    assert recreated == {*there} - {"nat"}
     # who faces the Internet has security updates, too
     assert set(of(registered, ":SecurityUpdates")) == {*there}
 
@@ -258,7 +258,7 @@ def test_a_gateway_that_cannot_be_used_is_refused(defaults, own, change):
     assert "set ccm-from-scratch:importNetwork" in problems(defaults, **PRIVATE, gateway=good)["gateway"]
 
 
-def test_a_key_that_went_is_told_at_once(own, tmp_path):
+def test_a_missing_key_is_reported_immediately(own, tmp_path):
     (tmp_path / "key").unlink()
     jump = {"address": "198.51.100.7", "host_key": "H", "key_file": own["keyFile"]}
     with pytest.raises(GatewayKeyError, match=r"key in .*gateway\.keyFile can't be used: .*No such file"):
@@ -304,7 +304,7 @@ async def test_a_server_is_reached_through_another_one(jump, server):
     assert Forwards.asked == ["127.0.0.1"]
 
 
-async def test_a_stranger_on_the_way_is_told_as_one(jump, server):
+async def test_an_unknown_host_key_is_reported(jump, server):
     stranger = Host(jump.address, jump.private_key, server[1])
     with pytest.raises(HostKeyError, match=r"server at 127\.0\.0\.2 has changed"):
         async with connect(Host("127.0.0.1", jump.private_key, server[1], jump=stranger), timeout=30):

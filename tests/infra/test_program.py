@@ -56,7 +56,7 @@ def test_a_server_stands_where_it_was_placed(engine, defaults):
     one, other = (servers.one(SERVER, name).inputs for name in ("worker-1", "worker-2"))
     assert (one["serverType"], one["location"]) == ("cx33", "nbg1")
     assert one["labels"]["fallback-for"] == "cpx22.fsn1"
-    # nobody else may give them: the settings refuse these keys
+    # the settings refuse these keys
     assert set(one["labels"]) <= set(OURS)
     assert (other["serverType"], other["location"]) == ("cpx22", "fsn1")
     assert "fallback-for" not in other["labels"]
@@ -284,7 +284,7 @@ def test_a_worker_is_drained_before_anything_of_it_goes(declared):
 def test_workers_that_leave_together_are_drained_one_after_the_other_the_last_one_first(
     declared, most, order
 ):
-    """What is depended on is deleted later, in the very first run, too: nobody waits for a turn in that."""
+    """Dependencies are deleted last, also in the first run, which has no rollout order."""
     departures = declared(workerCount="3", maxUnavailable=most).of(f"{DYNAMIC}Departure")
     assert order == {
         item.name: {urn.rpartition("::")[2] for urn in item.options.dependencies if "Departure::" in urn}
@@ -375,7 +375,7 @@ def test_its_resources_are_called_as_ever(declared):
 
 
 def test_nothing_depends_on_the_files(declared):
-    # In another clone they are missing: what depended on one would be made anew there, as a preview says.
+    # Another clone lacks the files, so resources that depend on a file would be recreated there.
     needs = [urn for item in declared().all for urn in item.options.dependencies]
     assert [urn for urn in needs if urn.endswith("KeyPair::key")]
     assert not [urn for urn in needs if "PrivateFile" in urn]

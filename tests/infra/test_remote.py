@@ -72,7 +72,7 @@ async def test_a_stranger_is_not_let_in(host):
             pass
 
 
-async def test_nobody_there(pair):
+async def test_no_server_listens(pair):
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.1 within 0 s: .*port 22"):
         async with connect(Host("127.0.0.1", pair["private_key"]), timeout=0.3):  # it is to run out
             pass

@@ -35,7 +35,7 @@ def test_never_more_than_may_be_away_are_away(pool, picks):
         # one that is missing may be one that an earlier run took away
         assert not away & existing or set(members) - existing <= over
     else:
-        for _ in members:  # nobody waits for ever
+        for _ in members:  # no server waits forever
             over |= {m for m in members if set(waits.get(m, ())) <= over}
     assert over | away == {CONTROL, *members}
 
@@ -52,22 +52,22 @@ def servers(defaults):
     return wait
 
 
-def test_the_engine_is_told_of_a_server_when_it_is_its_turn_and_of_no_dependency(declared_with, defaults):
+def test_servers_are_registered_in_rollout_order_without_dependencies(declared_with, defaults):
     settings = read_settings({**defaults, "ccm-from-scratch:controlCount": "3"})
     existing = {*CONTROL_ROLES, "worker-1", "worker-2"}
-    told = declared_with(existing, controlCount="3")
-    order = [(item.type, item.name) for item in told]
+    registered = declared_with(existing, controlCount="3")
+    order = [(item.type, item.name) for item in registered]
     for role, others in rollout_order(settings, existing).items():
         over = DYNAMIC + ("ReadyAgain" if role == "worker-2" else "K3sServer")
         assert all(order.index((over, other)) < order.index((SERVER, role)) for other in others)
-    servers = [item for item in told if item.type == SERVER]
+    servers = [item for item in registered if item.type == SERVER]
     assert not [urn for item in servers for urn in item.options.dependencies if "dynamic/" in urn]
 
 
 EXISTING = frozenset({"control", "worker-1", "worker-2", "worker-3"})
 
 
-def test_existing_workers_take_turns_after_the_control_server(servers):
+def test_existing_workers_follow_the_control_server_one_by_one(servers):
     waits = servers(EXISTING, workerCount="4")
     assert waits == {
         "control": set(),
@@ -84,10 +84,10 @@ def test_as_many_at_once_as_the_settings_say(servers):
     assert servers(EXISTING, pools=pools)["worker-3"] == {"control"}
 
 
-def test_the_first_time_nobody_waits(servers):
+def test_the_first_run_does_not_wait(servers):
     assert not any(servers(frozenset()).values())
 
 
-def test_nobody_waits_where_nobody_sees_whether_a_server_is_back(servers, tmp_path):
+def test_no_wait_if_the_state_of_a_server_is_unknown(servers, tmp_path):
     (tmp_path / "kubeconfig").write_text("K")
     assert not any(servers(EXISTING, kubeconfigPath=str(tmp_path / "kubeconfig")).values())

@@ -44,7 +44,7 @@ def wanted(*roles: str, image: str = "b", rolls: bool = False) -> dict[str, Made
         # the last control server, replaced or deleted
         (["control", "worker-1"], wanted("control", "worker-1"), ["control", "worker-1"], ["control"]),
         (["control"], {}, ["control"], ["control"]),
-        # workers whose image is another one, and those that nobody asks for any more
+        # workers whose image is another one, and workers that the settings no longer contain
         (["control", "worker-1"], wanted("control", "worker-1"), ["worker-1"], []),
         (["control", "worker-1"], wanted("control"), ["worker-1"], []),
         # nothing has changed that needs another server
@@ -75,7 +75,7 @@ ROLES = st.sampled_from([*CONTROLS, "worker-1", "worker-2"])
 @given(
     st.dictionaries(ROLES, IMAGES, min_size=1), st.dictionaries(ROLES, IMAGES), st.sets(ROLES), st.booleans()
 )
-def test_no_plan_passes_that_loses_a_cluster_or_what_nobody_changed(before, after, others, rolls):
+def test_plans_that_lose_a_cluster_or_unchanged_servers_are_refused(before, after, others, rolls):
     there = {role: Old(role, made(role, image)) for role, image in before.items()}
     asked = {role: made(role, image, rolls=rolls) for role, image in after.items()}
     lost = (going(there, asked) | others) & there.keys()

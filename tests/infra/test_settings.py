@@ -141,7 +141,7 @@ NO_SOURCES = ('"198.51.100.7"', "Any", "", "7", "{}", "[7]", '["Any"]', "x/1", "
 
 @pytest.mark.parametrize("key", SOURCES)
 @pytest.mark.parametrize("ranges", [*NO_SOURCES, "0.0.0.0", "[any", "[[]]"])
-def test_what_names_nobody_in_a_firewall(defaults, key, ranges):
+def test_ranges_that_match_no_address(defaults, key, ranges):
     found = problems_of(configured(defaults, **{key: ranges}))
     assert set(found) == {key}
     assert '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]' in found[key]

@@ -94,7 +94,7 @@ async def worker(tmp_path: Path, server, pair, monkeypatch):
         systemctl=SYSTEMCTL.format(there=there),
         **{"install.sh": INSTALL.format(there=there)},
     )
-    # nobody listens there: whether load balancers still send is unknown, which keeps nobody
+    # no server listens there: whether load balancers still send traffic is unknown, so the program continues
     lab, (listener, host_key) = Lab(tmp_path, {"HCLOUD_ENDPOINT": "http://127.0.0.1:9"}), server
     lab.write("sitecustomize.py", PORT)
     lab.program(PROGRAM)

@@ -172,13 +172,13 @@ def test_a_preview_refuses_a_way_that_k3s_can_not_go():
         diff({"version": "", "channel": "stable", "installed": "v1.35.4+k3s1"}, version="v1.34.4+k3s1")
     assert diff({}, version="v1.36.3+k3s1").changes
     assert not diff({"installed": "v1.99.0+k3s1"}).changes
-    # nobody knows what an earlier version of the program has installed from a channel: the server is asked
+    # no output says which release an earlier version of the program installed from a channel: ask the server
     assert diff({"version": "", "channel": "v1.36"}, version="v1.34.4+k3s1").changes
 
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch, host):
-    """A server whose `k3s` has a Node and a version, and writes down what it is told."""
+    """A server whose `k3s` has a Node and a version, and records its arguments."""
     log = tmp_path / "log"
     log.touch()
     monkeypatch.setenv("PATH", programs(tmp_path))
@@ -227,7 +227,7 @@ def control_server(machine, tmp_path, monkeypatch):
     has(version="v1.35.4+k3s1")
     curl = CURL.replace("cat leads", f"cat {tmp_path}/leads")
     programs(tmp_path, ip="echo ' 10.0.0.2/32'", systemctl="", curl=curl)
-    wishes, installer = tmp_path / "wishes", tmp_path / "install.sh"
+    variables, installer = tmp_path / "variables", tmp_path / "install.sh"
     props = {
         **SERVER,
         "address": host.address,
@@ -242,15 +242,15 @@ def control_server(machine, tmp_path, monkeypatch):
     }
 
     async def follow(leads="", *, installs="v1.35.4+k3s1", text=CHANNELS):
-        runs = f"env | grep -E '^INSTALL_K3S_(VERSION|CHANNEL)=' > {wishes}\n"
+        runs = f"env | grep -E '^INSTALL_K3S_(VERSION|CHANNEL)=' > {variables}\n"
         becomes = f"sed -i s/v1.35.4+k3s1/{installs}/g {tmp_path}/k3s\n"
         installer.write_text(text + runs + becomes)
         if leads:
             (tmp_path / "leads").write_text(leads)
         outs = await asyncio.to_thread(K3sServerProvider().update, "1", props, {**props, "channel": "stable"})
-        return wishes.read_text().split(), outs.outs["installed"]
+        return variables.read_text().split(), outs.outs["installed"]
 
-    follow.wishes = wishes
+    follow.variables = variables
     return follow
 
 
@@ -270,7 +270,7 @@ async def test_a_channel_that_leads_where_k3s_can_not_go_is_refused_before_the_i
     with pytest.raises(VersionError, match=rf"'stable' is not .* leads to the version v.*{why}") as it:
         await control_server(PAGE + leads)
     assert str(it.value).endswith("the cluster was not changed")
-    assert not control_server.wishes.exists()
+    assert not control_server.variables.exists()
 
 
 async def test_what_was_judged_is_installed_also_when_the_channel_leads_elsewhere_meanwhile(control_server):
@@ -282,14 +282,12 @@ async def test_what_was_judged_is_installed_also_when_the_channel_leads_elsewher
 @pytest.mark.parametrize(
     "unknown",
     [
-        {},  # nobody answers
+        {},  # no response
         {"leads": "https://k3s.example/v1-release/channels/stable"},
         {"leads": PAGE + "v1.37.0+k3s1", "text": "#!/bin/sh\n"},  # the installer names no server
     ],
 )
-async def test_where_nobody_tells_where_a_channel_leads_the_installer_goes_and_is_judged(
-    control_server, unknown
-):
+async def test_without_a_channel_server_the_installed_release_is_checked(control_server, unknown):
     assert await control_server(**unknown) == (["INSTALL_K3S_CHANNEL=stable"], "v1.35.4+k3s1")
     with pytest.raises(VersionError, match=r"led to the version v1\.37\.0\+k3s1"):
         await control_server(**unknown, installs="v1.37.0+k3s1")
@@ -316,9 +314,9 @@ QUIET = Traffic(list, polls=3, pause=0)
 
 async def test_what_its_owner_has_cordoned_stays_so(machine):
     has, host = machine
-    told = has(node(unschedulable=True))
+    commands_run = has(node(unschedulable=True))
     await drain_for_upgrade([host], "w-1", 30, QUIET)
-    assert "annotate" not in [line.split()[0] for line in told()]
+    assert "annotate" not in [line.split()[0] for line in commands_run()]
 
 
 async def test_a_drain_that_fails_stops_the_upgrade_and_says_how_to_go_on(machine):
@@ -335,7 +333,7 @@ async def test_a_drain_that_fails_stops_the_upgrade_and_says_how_to_go_on(machin
 def agent(machine, tmp_path):
     """Updates an agent's k3s on that server; gives what happened step by step, and what was asked for."""
     has, host = machine
-    told = has(node(), version="v1.36.3+k3s1")
+    commands_run = has(node(), version="v1.36.3+k3s1")
     programs(tmp_path, ip="echo ' 10.0.0.2/32'", systemctl=f"echo systemctl >> {tmp_path}/log", curl=CURL)
     asks = "$(env | grep -E '^INSTALL_K3S_(VERSION|CHANNEL)=')"
     (tmp_path / "install.sh").write_text(
@@ -355,13 +353,13 @@ def agent(machine, tmp_path):
 
     async def update(before=(), **changes):
         provider = K3sAgentProvider()
-        # nobody listens there: whether load balancers still send is unknown, which keeps nobody
+        # no server listens there, so the program cannot ask whether load balancers still send traffic
         there = {"hcloud:token": "T" * 64, "hcloud:endpoint": "http://127.0.0.1:9"}
         provider.configure(ConfigureRequest(there))
         olds, news = {**props, **dict(before)}, {**props, **changes}
         result = await asyncio.to_thread(provider.update, "1", olds, news)
-        (asked,) = (line.split()[1:] for line in told() if line.startswith("install "))
-        return [line.split()[0] for line in told()], asked, result.outs
+        (asked,) = (line.split()[1:] for line in commands_run() if line.startswith("install "))
+        return [line.split()[0] for line in commands_run()], asked, result.outs
 
     return update
 
@@ -400,7 +398,7 @@ async def test_a_worker_is_drained_before_it_gets_the_k3s_to_which_its_control_s
         {"version": "v1.36.3+k3s1", "drain_seconds": 0},
     ],
 )
-async def test_nobody_is_drained_for_anything_else(agent, change):
+async def test_other_changes_do_not_drain(agent, change):
     assert (await agent(**change))[0] == ["install", "systemctl"]
 
 
@@ -428,7 +426,7 @@ CONTROL = view(node("c", control=True))
         (node(), ""),
     ],
 )
-def test_what_a_worker_lacks_after_its_turn(found, says):
+def test_conditions_that_a_worker_lacks_after_its_upgrade(found, says):
     lacks = still_lacks(view(found) if found else None, [CONTROL], "7", None)
     assert (says in lacks) if says else not lacks
 
@@ -466,8 +464,8 @@ SERVE, UNMARK = f"label node w-1 {EXCLUDED}-", f"annotate node w-1 {UPGRADING}-"
     ],
 )
 def test_only_what_the_upgrade_did_is_undone(labels, marks, commands):
-    told = [line.removeprefix("k3s kubectl ") for line in readmission("w-1", labels, marks)]
-    assert told == commands
+    run = [line.removeprefix("k3s kubectl ") for line in readmission("w-1", labels, marks)]
+    assert run == commands
 
 
 @pytest.fixture
@@ -475,12 +473,12 @@ def again(machine):
     """What waits for the node w-1, whose cluster has these Nodes; gives what it does, and the steps."""
     has, host = machine
     found = node(labels=OURS, annotations={UPGRADING: ""}, unschedulable=True)
-    told = has(found, nodes=[node("c", control=True), found])
+    commands_run = has(found, nodes=[node("c", control=True), found])
     provider = NodeReadinessGateProvider()
     provider.configure(ConfigureRequest({"hcloud:token": "T" * 64, "hcloud:endpoint": "http://127.0.0.1:9"}))
     reached = {"address": host.address, "host_key": host.host_key, "private_key": host.private_key}
     props = {**reached, "server_id": "1", "node": "w-1", "member_id": "7", "installed": "v1.36.3+k3s1"}
-    return provider, props, lambda: [line.split()[0] for line in told()]
+    return provider, props, lambda: [line.split()[0] for line in commands_run()]
 
 
 async def test_a_worker_that_is_ready_takes_pods_and_traffic_again(again, capfd):
@@ -507,16 +505,16 @@ def test_what_changes_nothing_on_a_worker_is_not_waited_for(again):
     assert (result.changes, result.replaces) == (True, [])
 
 
-def test_what_no_agent_has_told_is_no_change_in_a_preview(again):
+def test_unknown_outputs_are_no_change_in_a_preview(again):
     provider, props, _ = again
     unknown = Struct()
     unknown.update(dict.fromkeys(("installed", "release", "member_id"), rpc.UNKNOWN))
     read = rpc.deserialize_properties(unknown, True)
     before = {name: value for name, value in props.items() if name != "installed"}
-    told = {name: read[name] for name in ("installed", "release")}
-    assert not provider.diff("w-1", before, {**before, **told}).changes
-    assert provider.diff("w-1", before, {**before, **told, "member_id": read["member_id"]}).changes
-    assert provider.diff("w-1", props, {**props, **told}).changes
+    outputs = {name: read[name] for name in ("installed", "release")}
+    assert not provider.diff("w-1", before, {**before, **outputs}).changes
+    assert provider.diff("w-1", before, {**before, **outputs, "member_id": read["member_id"]}).changes
+    assert provider.diff("w-1", props, {**props, **outputs}).changes
 
 
 def balancer(name, **targets):

@@ -1,4 +1,4 @@
-"""A machine that nobody prepared: a bare Debian in a folder, entered by chroot, for one shell script.
+"""An unprepared machine: a bare Debian in a folder, entered by chroot, for one shell script.
 
 It has python3, its venv module, git and certificates, and of this machine nothing but what reaches the
 package registries (configuration of apt and pip, proxies, certificates) and what takes long to build: the
@@ -93,7 +93,7 @@ def _variables() -> list[str]:
 
 
 def _local_packages() -> list[Path]:
-    """Folders of this machine that pip is told to look into."""
+    """Folders of this machine in which pip searches for packages."""
     done = child_processes.run([sys.executable, "-m", "pip", "config", "list"])
     values = [line.partition("=")[2].strip("'") for line in done.stdout.splitlines() if "find-links" in line]
     words = [word for value in (*values, os.environ.get("PIP_FIND_LINKS", "")) for word in value.split()]

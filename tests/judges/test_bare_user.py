@@ -14,7 +14,7 @@ pytestmark = [
 ]
 
 
-def test_a_user_without_roots_powers_gets_hollow_nodes_and_is_told_how_to_get_more():
+def test_a_user_without_root_gets_hollow_nodes_and_a_hint_how_to_get_machines():
     # The fast tests once: with the oldest Python that we promise, and without root's powers.
     said = session("bookworm", "visitor", "./dev up", "./dev kubectl get nodes", "./dev test unit")
     first, *_ = [

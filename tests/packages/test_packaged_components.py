@@ -65,7 +65,7 @@ def test_the_example_plans_a_cluster(program):
         assert {request.method for request in cloud.requests} <= {"GET"}
 
 
-def test_what_is_wrong_in_its_settings_is_told_without_a_trace(program):
+def test_wrong_settings_are_reported_without_a_traceback(program):
     with running() as cloud:
         code, said = preview(program, {**CLUSTER, "worker_cuont": 1}, cloud)
     assert code

@@ -68,7 +68,7 @@ def test_the_ccm_needs_no_extra(plain):
     assert plain.run(plain.python, "-c", "import pulumi").returncode
 
 
-def test_without_the_extra_who_asks_for_traces_is_told_which_it_is(plain):
+def test_a_request_for_traces_without_the_extra_names_the_extra(plain):
     asked = "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318"
     said = plain.run("env", asked, "ccm", "--cloud-provider=sample")
     assert said.returncode == 2

@@ -48,7 +48,7 @@ QUICK = (
     "--route-reconciliation-period=500ms",
     "--node-monitor-period=500ms",
     "--node-status-update-frequency=2s",
-    # Long enough for an API server that a busy machine keeps waiting: nobody is to lose the lease by chance.
+    # Long enough for an API server on a busy machine, so that no replica loses the lease by chance.
     "--leader-elect-lease-duration=15s",
     "--leader-elect-renew-deadline=12s",
     "--leader-elect-retry-period=300ms",

@@ -134,7 +134,7 @@ async def live_a_life(world: World, ccm: Ccm) -> None:
         lambda found: [one["metadata"]["name"] for one in found["items"]] == ["beta"],
     )
 
-    # one whose server is not in the network can't have its route, and is told so again and again
+    # one whose server is not in the network can't have its route, and gets an Event again and again
     await world.sky.add_server("gamma")
     await world.nodes.power_on(HollowNode("gamma", node_ip="10.0.0.13"))
     patched = ("", "events", "patch")

@@ -33,8 +33,8 @@ async def test_a_reconcile_is_a_span_and_its_requests_are_below_it(world: World)
                 facts = attributes(span)
                 assert span.name == f"{facts['http.request.method']} {facts['url.template']}"
                 assert span.start_time_unix_nano <= span.end_time_unix_nano
-                told = facts.get("http.response.status_code", 0), facts.get("error.type", "")
-                found.setdefault(span.name, set()).add(told)
+                pair = facts.get("http.response.status_code", 0), facts.get("error.type", "")
+                found.setdefault(span.name, set()).add(pair)
             return found
 
         assert requests("Nodes")["PATCH /api/v1/nodes/{name}"] == {(200, "")}
@@ -51,8 +51,8 @@ async def test_a_reconcile_is_a_span_and_its_requests_are_below_it(world: World)
 
 
 async def test_a_collector_that_is_not_there_does_no_harm(world: World) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}"
-    traces = {"OTEL_EXPORTER_OTLP_ENDPOINT": nobody, "OTEL_BSP_SCHEDULE_DELAY": "100"}
+    unreachable = f"http://127.0.0.1:{free_port()}"
+    traces = {"OTEL_EXPORTER_OTLP_ENDPOINT": unreachable, "OTEL_BSP_SCHEDULE_DELAY": "100"}
     ccm = await world.start(environment=PLACE | traces)
     await world.ready(ccm)
     await world.machine("beta", 12)

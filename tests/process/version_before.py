@@ -2,7 +2,7 @@
 
 The CCM of that commit runs between a real API server and the emulated cloud until all is as it wants it. What
 it wrote is kept in ``version_before.json``: tests need nothing of the history then, which a clone may lack.
-To be recorded anew after each release, of its tag.
+Record it again after each release, from the tag of the release.
 """
 
 import asyncio

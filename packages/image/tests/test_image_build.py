@@ -94,10 +94,10 @@ def digest_in_child(tree, cache, program=BUILD, command=(sys.executable,), **env
 
 def test_another_folder_and_an_empty_cache_make_the_same_image_without_root(images, tree, tmp_path):
     """Nobody in a user namespace has none of root's powers; who is not root needs none."""
-    nobody = ("unshare", "--user")
-    if not shutil.which("unshare") or run([*nobody, "true"]).returncode:
-        nobody = ()
-    digest = digest_in_child(tree, linked_cache(tmp_path / "cache"), command=(*nobody, sys.executable))
+    as_other_user = ("unshare", "--user")
+    if not shutil.which("unshare") or run([*as_other_user, "true"]).returncode:
+        as_other_user = ()
+    digest = digest_in_child(tree, linked_cache(tmp_path / "cache"), command=(*as_other_user, sys.executable))
     assert digest == images[0].manifest.digest
 
 

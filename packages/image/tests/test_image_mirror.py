@@ -32,7 +32,7 @@ def test_a_package_is_fetched_once(tmp_path):
     assert asked == ["http://a/debian/pool/libc6.deb", "http://a/debian-security/pool/libc6.deb"]
 
 
-def test_a_spoilt_cache_is_fetched_anew(tmp_path):
+def test_a_corrupt_cache_is_downloaded_again(tmp_path):
     place, asked = of({"http://a/debian/pool/libc6.deb": CONTENT}, tmp_path)
     place.package(PIN)
     (tmp_path / "packages" / PIN.sha256).write_bytes(b"half")

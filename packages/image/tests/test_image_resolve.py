@@ -119,7 +119,7 @@ def test_a_stable_release_is_valid_without_an_end(tmp_path):
     assert newest_pins(archive(tmp_path, times=TIMES.splitlines()[0] + "\n"), verify, NOW)
 
 
-def test_what_nobody_signed_is_not_believed(tmp_path):
+def test_unsigned_packages_are_rejected(tmp_path):
     def refuse(_signed):
         raise SignatureError("not by Debian")
 

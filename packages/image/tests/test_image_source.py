@@ -104,7 +104,7 @@ def test_a_lock_file_comes_back_as_it_was_written(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"suite": "trixie", "packages": [{"name": "x"}]}'])
-def test_a_broken_lock_file_says_what_writes_it_anew(tmp_path, content):
+def test_an_invalid_lock_file_names_the_command_that_writes_it(tmp_path, content):
     path = tmp_path / "debian.lock"
     path.write_text(content)
     with pytest.raises(LockFileError, match=r"debian\.lock can't be read.*\./dev lock"):

@@ -32,7 +32,7 @@ def commit(root: Path, section: str) -> None:
     git(root, "commit", "--quiet", "--message=all of it")
 
 
-def wish(
+def request(
     root: Path, tag: str | None = None, signer: Signer | None = None, *, uncommitted: bool = False
 ) -> Wish:
     return Wish(root, None, root / "tested", lambda: root / "helm", signer, tag, uncommitted=uncommitted)
@@ -45,7 +45,7 @@ def signer() -> Signer:
 
 @pytest.mark.parametrize("tag", [None, "v1.2.3"])
 def test_the_tag_of_the_version_is_taken(clone: Path, tag: str | None) -> None:
-    judged = judge(wish(clone, tag))
+    judged = judge(request(clone, tag))
     assert judged.title == "ccm-from-scratch 1.2.3"
     assert judged.origin == f"commit {judged.commit.id}"
 
@@ -53,13 +53,13 @@ def test_the_tag_of_the_version_is_taken(clone: Path, tag: str | None) -> None:
 @pytest.mark.parametrize("tag", ["v9", "1.2.3", "v1.2.30", "v1.2.3-rc.1", "V1.2.3", ""])
 def test_another_tag_is_refused(clone: Path, tag: str) -> None:
     with pytest.raises(ReleaseError, match=r"version 1\.2\.3 in ccm/version\.py\. Use the tag v1\.2\.3,"):
-        judge(wish(clone, tag))
+        judge(request(clone, tag))
 
 
 def test_what_is_not_released_gets_no_tag_and_no_signature(clone: Path, signer: Signer) -> None:
     commit(clone, "[Unreleased]")
-    assert judge(wish(clone)).title == "ccm-from-scratch 1.2.3, not released"
-    for final in (wish(clone, "v1.2.3"), wish(clone, signer=signer)):
+    assert judge(request(clone)).title == "ccm-from-scratch 1.2.3, not released"
+    for final in (request(clone, "v1.2.3"), request(clone, signer=signer)):
         with pytest.raises(ReleaseError, match=r"version 1\.2\.3 is in the section of unreleased changes"):
             judge(final)
 
@@ -67,5 +67,5 @@ def test_what_is_not_released_gets_no_tag_and_no_signature(clone: Path, signer: 
 def test_a_tag_is_of_a_commit(clone: Path) -> None:
     (clone / "new").write_text("x")
     with pytest.raises(ReleaseError, match="uncommitted changes: new"):
-        judge(wish(clone, "v1.2.3", uncommitted=True))
-    assert judge(wish(clone, uncommitted=True)).origin.endswith(" and uncommitted changes")
+        judge(request(clone, "v1.2.3", uncommitted=True))
+    assert judge(request(clone, uncommitted=True)).origin.endswith(" and uncommitted changes")

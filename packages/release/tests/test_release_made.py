@@ -75,7 +75,7 @@ def without_notes(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (truncated, r"image-linux-amd64\.tar: the file isn't a complete OCI layout"),
         (
@@ -88,7 +88,7 @@ def without_notes(folder: Path) -> None:
         (without_notes, r"RELEASE\.md"),
     ],
 )
-def test_what_was_changed_is_no_release(folder: Path, change: Callable[[Path], None], told: str) -> None:
+def test_what_was_changed_is_no_release(folder: Path, change: Callable[[Path], None], message: str) -> None:
     change(folder)
-    with pytest.raises(ReleaseError, match=rf"isn't a release that '\./dev release' created: .*{told}"):
+    with pytest.raises(ReleaseError, match=rf"isn't a release that '\./dev release' created: .*{message}"):
         read_images(folder)

@@ -75,7 +75,7 @@ def test_a_key_is_read_with_and_without_a_password(tmp_path: Path) -> None:
         (b"-----BEGIN ENCRYPTED COSIGN PRIVATE KEY-----\ne30=\n", "", "cosign sign-blob"),
     ],
 )
-def test_another_key_is_refused_and_nothing_of_it_is_told(
+def test_another_key_is_refused_and_not_printed(
     tmp_path: Path, content: bytes, password: str, said: str
 ) -> None:
     path = tmp_path / "key.pem"

@@ -20,7 +20,7 @@ class SeatProvider(K3sServerProvider):
         pass
 
     def drift(self, props):
-        return None  # nobody connects to a record
+        return None  # the program does not connect to a record
 
 
 class Seat(Resource, name="Seat"):

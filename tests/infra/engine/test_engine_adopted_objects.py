@@ -29,7 +29,7 @@ from sandbox.pulumi_cli.states import States
 from ccm_pulumi.servers.network import Network
 
 wanted = settings(ssh_allowed_cidrs="any", worker_count=int(os.environ.get("WORKERS", "1")))
-# nobody connects to servers of a cluster that is there already, and these here are records
+# the program does not connect to existing servers, and these servers are only records
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
 labels = cluster_labels(wanted.cluster_name, "dev", {})
 adoption = Adoption(labels, fetcher(cloud_of({})), read_state())

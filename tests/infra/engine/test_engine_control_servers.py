@@ -164,7 +164,7 @@ def test_one_that_joined_in_a_run_that_failed_leaves_before_it_goes(
     assert cloud.names("servers") == ["control"]
 
 
-def test_one_that_joined_in_a_run_that_failed_leaves_before_it_is_made_anew(cluster) -> None:
+def test_a_server_that_joined_in_a_failed_run_leaves_before_it_is_recreated(cluster) -> None:
     cluster(3, fails=True, STUCK="control-2")
     _, done = cluster(3, "debian-12")
     assert done.index("leave control-2") < done.index("join control-2")
@@ -223,7 +223,7 @@ def test_a_first_one_that_was_lost_is_another_one_in_the_same_cluster(cluster, c
     assert generation(cluster) == name
 
 
-def test_nobody_leaves_when_all_goes(cluster, cloud: EmulatedCloud) -> None:
+def test_no_server_leaves_etcd_during_a_destroy(cluster, cloud: EmulatedCloud) -> None:
     cluster(3)
     _, done = cluster(3, command="destroy")
     assert done == []

@@ -42,7 +42,7 @@ for name, count in json.loads(E("CLUSTERS")).items():
         network_cidr="10.0.0.0/8", cluster_cidr="10.64.0.0/16",
         allow_deletion_of=json.loads(E("ALLOW", "[]")),
     )
-    # nobody connects to servers of a cluster that is there already, and these here are records
+    # the program does not connect to existing servers, and these servers are only records
     wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig", control_count=int(E("COUNT", count)))
     network = HetznerNetwork(name, wanted)
     servers = HetznerServers(name, wanted, network)

@@ -16,7 +16,7 @@ wanted = settings(
     ssh_allowed_cidrs="any", worker_count=1, network_cidr=E("RANGE"), subnet_cidr=E("SUBNET"),
     cluster_cidr="10.0.128.0/17", import_network=E("NETWORK"),
 )
-# nobody connects to servers of a cluster that is there already, and these here are records
+# the program does not connect to existing servers, and these servers are only records
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
 servers = HetznerServers("s", wanted, HetznerNetwork("n", wanted))
 """

@@ -14,7 +14,7 @@ PROGRAM = """
 import dataclasses, json
 from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
 wanted = settings(ssh_allowed_cidrs="any", **json.loads(os.environ["WANTED"]))
-# nobody connects to servers of a cluster that is there already, and these here are records
+# the program does not connect to existing servers, and these servers are only records
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
 HetznerServers("c", wanted, HetznerNetwork("c", wanted))
 """

@@ -19,7 +19,7 @@ wanted = settings(
     api_endpoint="load-balancer" if private else "server", image=E("IMAGE", "ubuntu-24.04"),
     allow_deletion_of=json.loads(E("ALLOW", "[]")),
 )
-# nobody connects to servers of a cluster that is there already, and these here are records
+# the program does not connect to existing servers, and these servers are only records
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
 network = HetznerNetwork("n", wanted)
 servers = HetznerServers("s", wanted, network)
@@ -82,7 +82,7 @@ def test_only_the_nat_server_and_who_is_to_be_is_public(lab: Lab, cloud: Emulate
     assert cloud.get("/networks")["networks"] == []
 
 
-def test_servers_are_made_anew_for_other_addresses_and_back(lab: Lab, cloud: EmulatedCloud) -> None:
+def test_servers_are_recreated_for_other_addresses_and_back(lab: Lab, cloud: EmulatedCloud) -> None:
     lab.up()
     before = servers(cloud)
     assert not routes(cloud)

@@ -17,7 +17,7 @@ E = os.environ.get
 wanted = settings(ssh_allowed_cidrs="any", worker_count=1, image=E("IMAGE", "ubuntu-24.04"),
     network_cidr=E("RANGE", "10.0.0.0/8"), cluster_cidr="10.64.0.0/16", protect=E("PROTECT") == "yes",
     allow_deletion_of=E("ALLOW", "").split())
-# nobody connects to servers of a cluster that is there already, and these here are records
+# the program does not connect to existing servers, and these servers are only records
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
 network = HetznerNetwork("n", wanted)
 servers = HetznerServers("s", wanted, network)
@@ -93,7 +93,7 @@ def test_nothing_protected_is_replaced(
     protected.up(PROTECT="no", **change)
 
 
-def test_what_somebody_deleted_by_hand_stands_in_nobodys_way(protected: Lab, cloud: EmulatedCloud) -> None:
+def test_objects_deleted_by_hand_do_not_block_a_run(protected: Lab, cloud: EmulatedCloud) -> None:
     for server in cloud.get("/servers")["servers"]:
         path = f"/servers/{server['id']}"
         cloud.send("POST", f"{path}/actions/change_protection", {"delete": False, "rebuild": False})

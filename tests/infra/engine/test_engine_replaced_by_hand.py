@@ -21,7 +21,7 @@ wanted = settings(
     cluster_cidr=E("PODS", "10.244.0.0/16"), subnet_cidr=E("RANGE", "10.0.0.0/24"),
     allow_deletion_of=json.loads(E("ALLOW", "[]")),
 )
-wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")  # nobody connects to a record
+wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")  # no connection to a record
 network = HetznerNetwork("n", wanted)
 if E("SEVERAL"):
     network.keep_subnet()

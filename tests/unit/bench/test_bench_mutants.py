@@ -156,9 +156,9 @@ def test_ended_in_the_middle_it_leaves_nothing(tmp_path: Path) -> None:
             assert time.monotonic() < end, "it never began"
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert told.endswith("bench: interrupted; everything that was started has ended\n")
+    assert errors.endswith("bench: interrupted; everything that was started has ended\n")
     assert list(tmp_path.iterdir()) == []
     assert not [path for path in Path("/proc").glob("[0-9]*/cwd") if _leads_into(path, tmp_path)]
 

@@ -9,9 +9,9 @@ from bench.lab.subject import subjects
 
 def test_the_table_names_the_verdict_of_each_row_and_of_all() -> None:
     rows = [Row("good", 2, 2), Row("bad", 2.01, 2, peer=7, note="why")]
-    told = json.loads(as_json("Title", [*rows, Row("no bound", 99)]))
-    assert told["passed"] is False
-    assert [row["passed"] for row in told["rows"]] == [True, False, True]
+    report = json.loads(as_json("Title", [*rows, Row("no bound", 99)]))
+    assert report["passed"] is False
+    assert [row["passed"] for row in report["rows"]] == [True, False, True]
     lines = table("Title", rows).splitlines()
     assert lines[0] == "Title"
     assert lines[2].startswith("good") and lines[2].endswith("PASS")  # noqa: PT018 - one line

@@ -52,7 +52,7 @@ def test_a_copied_label_follows_the_cloud_and_one_that_was_changed_by_hand_does_
     changes = labels_for(machine(team="red"), by_hand, copied)
     assert "team" not in changes.set
     assert "team" in changes.skipped
-    assert "team" not in labels_for(machine(team="red"), present).set, "nobody knows whose it is"
+    assert "team" not in labels_for(machine(team="red"), present).set, "its owner is unknown"
 
 
 def test_a_copied_label_that_was_taken_away_by_hand_comes_back() -> None:

@@ -267,7 +267,7 @@ async def test_a_persons_out_of_service_taint_stays(cluster: Cluster, out_of_ser
     assert cluster.node("a")["spec"]["taints"] == [by_hand]
 
 
-async def test_volumes_are_freed_only_on_wish(cluster: Cluster) -> None:
+async def test_volumes_are_freed_only_if_configured(cluster: Cluster) -> None:
     await add_off(cluster)
     made = controller(cluster, out_of_service=True)
     await run_for(made, 1)
@@ -297,7 +297,7 @@ async def test_volumes_are_not_freed_while_the_cloud_does_not_answer(cluster: Cl
     assert cluster.taints("a") == [SHUTDOWN_TAINT]
     await run_for(made, 60)
     assert cluster.taints("a") == [SHUTDOWN_TAINT, OUT_OF_SERVICE_TAINT]
-    assert cluster.cloud.script.count("get") == 2, "and once it is there nobody is asked again"
+    assert cluster.cloud.script.count("get") == 2, "once the machine is found, no further requests"
 
 
 async def test_a_used_up_quota_is_reported_and_shows_in_health(cluster: Cluster) -> None:
@@ -415,7 +415,7 @@ async def test_a_new_node_of_the_same_name_starts_without_its_predecessors_denia
 
 
 async def test_it_does_not_look_before_the_list_of_nodes_is_complete(cluster: Cluster) -> None:
-    cluster.nodes = Informer(cluster.transport, NODES, Node)  # nobody runs it
+    cluster.nodes = Informer(cluster.transport, NODES, Node)  # it does not run
     made = controller(cluster)
     await run_for(made, 60)
     name = "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds_count"

@@ -84,7 +84,7 @@ async def test_nodes_get_routes_and_the_condition(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("provider_id", "server", "routed"),
     [("fake://001", "", True), ("", "n1", True), ("", "another", False), ("other://1", "n1", False)],
-    ids=["leading zeros", "by its name", "nobody's", "another cloud's"],
+    ids=["leading zeros", "by its name", "unknown", "another cloud's"],
 )
 async def test_which_nodes_get_routes(cluster: Cluster, provider_id: str, server: str, routed: bool) -> None:
     await add(cluster, 1, provider_id=provider_id, server=server)

@@ -100,7 +100,7 @@ def test_a_node_without_cidr_whose_machine_has_a_route_is_not_available() -> Non
     assert plan.bare == ("n1",)
 
 
-@pytest.mark.parametrize("gateway", ["10.0.0.2", "10.0.0.7", "10.0.0.99"], ids=["node", "stranger", "nobody"])
+@pytest.mark.parametrize("gateway", ["10.0.0.2", "10.0.0.7", "10.0.0.99"], ids=["node", "other", "unused"])
 @pytest.mark.parametrize("outside", ["10.99.1.0/24", "192.168.0.0/16", "10.0.0.0/8"])
 def test_outside_of_the_ranges_of_pods_nothing_is_made_or_replaced(outside: str, gateway: str) -> None:
     """A kubelet says the range: the route may be that of a VPN, for all servers of the network."""

@@ -37,7 +37,7 @@ def test_every_page_with_commands_is_run() -> None:
 
 
 def test_no_page_has_commands_outside_of_its_blocks() -> None:
-    """Lines that are indented are shown as they stand, and typed by nobody."""
+    """Indented lines are shown literally, and readers don't type them."""
     for page in [TREE / name for name in PAGES]:
         text = page.read_text(encoding="utf-8")
         prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)

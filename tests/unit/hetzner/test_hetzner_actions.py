@@ -12,7 +12,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Actions:
-    """Actions that end when told; remembers the polls."""
+    """Actions that end when a test ends them. Records the polls."""
 
     def __init__(self) -> None:
         self.ended: dict[int, Action] = {}

@@ -210,7 +210,7 @@ async def test_the_quota_metric_follows_the_budget(sky: EmulatedCloud) -> None:
     budget.observe(7200, 100)
     assert shown() == [100, 7200]
     now = 10.0
-    assert shown() == [120, 7200], "it fills up again while nobody asks for anything"
+    assert shown() == [120, 7200], "it fills up again without requests"
 
 
 async def test_the_user_agent_is_our_own(sky: EmulatedCloud, api: HetznerApi) -> None:

@@ -76,7 +76,7 @@ async def test_how_long_it_would_take(tokens: Budget) -> None:
     assert not less_important.done()
     assert tokens.expected_wait(SWEEP) == pytest.approx(11)
     tokens.observe(None, 0)
-    assert tokens.expected_wait(NODES) == pytest.approx(0.5), "nobody waits behind a less important one"
+    assert tokens.expected_wait(NODES) == pytest.approx(0.5), "no request waits behind a less important one"
     less_important.cancel()
 
 
@@ -102,7 +102,7 @@ async def test_equal_priorities_never_overtake(tokens: Budget, clock: Clock) -> 
 
 
 @pytest.mark.parametrize("remaining", [1, 5])
-async def test_a_turn_that_comes_too_late_is_given_back(tokens: Budget, remaining: int) -> None:
+async def test_a_token_that_comes_too_late_is_returned(tokens: Budget, remaining: int) -> None:
     tokens.exhausted()
     late = asyncio.create_task(tokens.acquire(NODES))
     await settle()
@@ -116,7 +116,7 @@ async def test_a_turn_that_comes_too_late_is_given_back(tokens: Budget, remainin
     assert await in_flight(tokens) == 0
 
 
-async def test_who_gives_up_before_the_turn_has_nothing_to_give_back(tokens: Budget) -> None:
+async def test_a_cancelled_waiter_returns_no_token(tokens: Budget) -> None:
     tokens.exhausted()
     impatient = asyncio.create_task(tokens.acquire(NODES))
     behind = asyncio.create_task(tokens.acquire(NODES))
@@ -126,7 +126,7 @@ async def test_who_gives_up_before_the_turn_has_nothing_to_give_back(tokens: Bud
     assert tokens.remaining == 0
     tokens.observe(None, 9)
     await settle()
-    assert behind.done(), "nobody is in front any more"
+    assert behind.done(), "no request is in front any more"
     assert tokens.remaining == 8
 
 
@@ -183,7 +183,7 @@ async def test_a_service_that_is_changed_all_the_time_leaves_routes_and_nodes_th
         tokens.release()
         await tokens.acquire(NODES)
         tokens.release()
-    assert now() < 0.1, "nobody waits behind a Service"
+    assert now() < 0.1, "no request waits behind a Service"
     flapping.cancel()
 
 

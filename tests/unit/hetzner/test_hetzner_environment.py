@@ -194,10 +194,10 @@ def test_no_environment_ends_in_another_error(environment: dict[str, str]) -> No
     try:
         read(environment)
     except ConfigurationError as error:
-        told = error.problems
+        texts = error.problems
     else:
-        told = ("nothing",)
-    assert all(told)
+        texts = ("nothing",)
+    assert all(texts)
 
 
 @pytest.mark.parametrize(

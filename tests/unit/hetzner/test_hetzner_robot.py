@@ -67,7 +67,7 @@ def with_internal(*addresses: str) -> NodeView:
 
 
 @pytest.mark.parametrize(
-    ("node", "options", "expected", "told"),
+    ("node", "options", "expected", "notice_count"),
     [
         (NodeView("a"), {}, [(EXTERNAL, "198.51.100.9")], 0),
         (NodeView("a"), {"ipv4": False, "ipv6": True}, [(EXTERNAL, "2001:db8:1::1")], 0),
@@ -93,11 +93,11 @@ def with_internal(*addresses: str) -> NodeView:
     ],
 )
 def test_addresses(
-    node: NodeView, options: dict[str, Any], expected: list[tuple[str, str]], told: int
+    node: NodeView, options: dict[str, Any], expected: list[tuple[str, str]], notice_count: int
 ) -> None:
     instance = described(node=node, **options)
     assert instance.addresses == tuple(Address(*pair) for pair in [(HOSTNAME, "a"), *expected])
-    assert [notice.reason for notice in instance.notices] == ["MisconfiguredInternalIP"] * told
+    assert [notice.reason for notice in instance.notices] == ["MisconfiguredInternalIP"] * notice_count
 
 
 def test_a_name_unlike_the_nodes_is_explained_and_changes_nothing() -> None:

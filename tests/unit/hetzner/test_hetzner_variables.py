@@ -40,9 +40,9 @@ def test_messages_name_variables_that_exist() -> None:
 
 
 def test_what_is_shown_has_defaults_and_no_secrets(tmp_path) -> None:
-    told = {"HCLOUD_TOKEN": TOKEN, "ROBOT_USER_FILE": str(tmp_path / "user"), "HCLOUD_NETWORK": " net "}
+    variables = {"HCLOUD_TOKEN": TOKEN, "ROBOT_USER_FILE": str(tmp_path / "user"), "HCLOUD_NETWORK": " net "}
     (tmp_path / "user").write_text("robert")
-    cloud = open_cloud(told | {"HCLOUD_LOAD_BALANCERS_TYPE": ""}, provider="hcloud")
+    cloud = open_cloud(variables | {"HCLOUD_LOAD_BALANCERS_TYPE": ""}, provider="hcloud")
     assert isinstance(cloud, ShowsEnvironment)
     shown = cloud.shown_environment()
     assert list(shown) == [one.name for one in VARIABLES]

@@ -181,9 +181,9 @@ async def test_events_of_objects_with_long_names(server, recorder, name: str):
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.floats(0, 400)), max_size=80))
-def test_no_object_gets_more_than_its_share(told):
+def test_no_object_gets_more_than_its_share(messages):
     correlator, now, sent = Correlator(), 0.0, 0
-    for message, pause in told:
+    for message, pause in messages:
         now += pause
         note = Note("c", NODE, "Normal", "R", str(message), START)
         sent += correlator.correlate(note, now) is not None
@@ -191,14 +191,14 @@ def test_no_object_gets_more_than_its_share(told):
 
 
 def test_memory_does_not_grow_with_events():
-    """Thousands of objects are remembered, and tenants choose what is told of theirs."""
+    """Thousands of objects are remembered, and tenants choose the messages about their objects."""
     correlator, kept = Correlator(), []
     tracemalloc.start()
     try:
         for number in range(2000):
-            told = f"{number} ".ljust(1024, "x")
+            messages = f"{number} ".ljust(1024, "x")
             service = ObjectReference(kind="Service", namespace="shop", name=f"s{number // 10}", uid="u")
-            kept.append(correlator.correlate(Note("c", service, "Warning", "R", told, START), 0.0)[1])
+            kept.append(correlator.correlate(Note("c", service, "Warning", "R", messages, START), 0.0)[1])
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

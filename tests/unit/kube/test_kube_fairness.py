@@ -36,7 +36,7 @@ def test_each_group_keeps_its_order_and_who_was_served_least_recently_is_next(st
 
 
 @pytest.mark.looptime
-async def test_a_newcomer_waits_for_one_turn_of_the_busiest() -> None:
+async def test_a_new_group_waits_for_one_item_of_the_busiest_group() -> None:
     turns, done, waited = FairSemaphore(1), list[str](), dict[str, bool]()
 
     async def work(key: str) -> None:
@@ -56,7 +56,7 @@ async def test_a_newcomer_waits_for_one_turn_of_the_busiest() -> None:
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("given_up_at", [0.5, 1, 1.5])
-async def test_no_turn_is_lost_with_who_gives_up(given_up_at: float) -> None:
+async def test_a_cancelled_waiter_loses_no_slot(given_up_at: float) -> None:
     """Also at the very moment at which it is given."""
     turns, working = FairSemaphore(1), 0
 

@@ -18,7 +18,7 @@ NODES = "/api/v1/nodes"
 
 
 class Seen:
-    """What a handler was told, as (old name, new name)."""
+    """The changes that a handler received, as (old name, new name)."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str | None, str | None]] = []
@@ -229,7 +229,7 @@ class InformerMachine(RuleBasedStateMachine):
         super().__init__()
         self.virtual = VirtualLoop()
         self.server = MemoryTransport()
-        self.told: dict[str, Node] = {}
+        self.reported: dict[str, Node] = {}
         self.wrong: list[object] = []
         self.undecodable: set[str] = set()
         self.ever_deleted: set[str] = set()
@@ -243,18 +243,18 @@ class InformerMachine(RuleBasedStateMachine):
     def _handler(self, old: Node | None, new: Node | None) -> None:
         named = new or old
         assert named is not None
-        before = self.told.get(named.metadata.name)
+        before = self.reported.get(named.metadata.name)
         if new is None:
-            # A deletion comes with the object's final state, which may be newer than the last one told.
+            # A deletion comes with the object's final state, which may be newer than the last reported state.
             same = before is not None and old is not None and before.metadata.uid == old.metadata.uid
         else:
             same = before == old
         if not same or (new is None and named.metadata.name not in self.ever_deleted):
             self.wrong.append((before, old, new))
         if new is None:
-            del self.told[named.metadata.name]
+            del self.reported[named.metadata.name]
         else:
-            self.told[named.metadata.name] = new
+            self.reported[named.metadata.name] = new
 
     @rule(name=NAMES, value=st.sampled_from("xyz"))
     def write(self, name, value):
@@ -299,9 +299,9 @@ class InformerMachine(RuleBasedStateMachine):
         self.virtual.advance(seconds)
 
     @invariant()
-    def told_is_held(self):
+    def reported_objects_are_cached(self):
         assert self.wrong == []
-        assert self.told == {item.metadata.key: item for item in self.informer.items()}
+        assert self.reported == {item.metadata.key: item for item in self.informer.items()}
 
     def teardown(self):
         self.server._faults.clear()

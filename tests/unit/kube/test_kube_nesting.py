@@ -33,7 +33,7 @@ def test_a_tenant_with_a_deep_service_hides_no_other_one():
 
 @pytest.mark.parametrize("fields", ['{"f:\xff":{}}', f'{{"f:\xff":{DEEP}}}'], ids=["bytes", "deep"])
 def test_a_whole_object_is_read_whose_managed_fields_are_no_utf_8(fields):
-    """A real API server takes and sends such; a Lease is read as a whole, and nobody could lead any more."""
+    """A real API server accepts and returns such JSON. A leader must be able to decode any Lease."""
     text = (SERVICE % fields).encode("latin-1")
     whole = decode(text, dict[str, Any])
     assert (whole["metadata"]["name"], whole["spec"]) == ("a", {"type": "LoadBalancer"})

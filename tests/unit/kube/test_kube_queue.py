@@ -28,7 +28,7 @@ async def test_done_of_something_else_changes_nothing():
     assert await queue.get() == "a"
 
 
-async def test_an_earlier_wish_takes_the_later_ones_place():
+async def test_an_earlier_delay_replaces_a_later_one():
     queue = WorkQueue()
     queue.add_after("a", 5)
     queue.add_after("a", 2)

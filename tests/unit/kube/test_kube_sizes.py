@@ -122,10 +122,10 @@ def test_many_lines_may_be_longer_together_than_one() -> None:
         list(splitter.feed(b"12345678901"))
 
 
-async def test_what_is_kept_of_each_object_is_all_that_is_told() -> None:
+async def test_handlers_get_only_the_trimmed_objects() -> None:
     api = ApiOverHttp()
     api.memory.put(SHOP, {"metadata": {"name": "listed", "annotations": LARGE}})
-    told = []
+    received = []
 
     def transform(item: Service) -> Service:
         return Service(metadata=msgspec.structs.replace(item.metadata, annotations={}))
@@ -134,7 +134,7 @@ async def test_what_is_kept_of_each_object_is_all_that_is_told() -> None:
         done = asyncio.Event()
 
         def tell(old: Service | None, new: Service | None) -> None:
-            told.append((old, new))
+            received.append((old, new))
             if new is None:
                 done.set()
 
@@ -143,6 +143,6 @@ async def test_what_is_kept_of_each_object_is_all_that_is_told() -> None:
         api.memory.remove(f"{SHOP}/watched")
         async with asyncio.timeout(60):
             await done.wait()
-        objects = [one for pair in told for one in pair if one is not None] + informer.items()
+        objects = [one for pair in received for one in pair if one is not None] + informer.items()
     assert {one.metadata.name for one in objects} == {"listed", "watched"}
     assert not any(one.metadata.annotations for one in objects)

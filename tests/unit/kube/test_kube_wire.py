@@ -59,7 +59,7 @@ def test_no_list_is_an_error(text):
 
 @pytest.mark.parametrize("item", [b"17", b'{"spec": 5}', b'{"metadata": {"name": "\xff"}}', b"[" * 100_000])
 def test_an_item_without_a_name_is_an_error(item):
-    """It exists, and nobody could tell which of those that are known it is."""
+    """The object exists, but without a name it matches none of the cached objects."""
     with pytest.raises(KubernetesError, match="unexpected response"):
         decode_page(b'{"metadata": {"resourceVersion": "9"}, "items": [' + item + b"]}", Node)
 

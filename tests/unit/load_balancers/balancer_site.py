@@ -128,4 +128,4 @@ def number(node: NodeView) -> int:
 
 
 async def _no_pause(_seconds: float) -> None:
-    """Tests wait for nobody."""
+    """Don't wait in tests."""

@@ -95,7 +95,7 @@ async def test_an_existing_one_is_neither_replaced_nor_changed(site: BalancerSit
     assert (await site.one())["public_net"]["ipv4"]["ip"] == ip["ip"], "the owner asked for it by that"
 
 
-def told(result: LoadBalancerResult) -> dict[str, str]:
+def events(result: LoadBalancerResult) -> dict[str, str]:
     reasons = [notice.reason for notice in result.notices]
     assert len(reasons) == len(set(reasons)), reasons
     return {notice.reason: notice.message for notice in result.notices}
@@ -104,10 +104,10 @@ def told(result: LoadBalancerResult) -> dict[str, str]:
 async def test_a_service_of_ipv6_alone_gets_none(site: BalancerSite) -> None:
     result = await site.ensure(view("web", 80, ip_families=("IPv6",)))
     assert (result.ingress, await site.all()) == ((), [])
-    assert "no load balancer is created" in told(result)["IPFamilyUnsupported"]
+    assert "no load balancer is created" in events(result)["IPFamilyUnsupported"]
     await site.ensure(view("web", 80))
     before = await site.one()
-    assert "IPFamilyUnsupported" in told(await site.ensure(view("web", 80, ip_families=("IPv6",))))
+    assert "IPFamilyUnsupported" in events(await site.ensure(view("web", 80, ip_families=("IPv6",))))
     assert await site.one() == before, "one that is there stays"
 
 
@@ -122,4 +122,4 @@ async def test_none_is_made_without_an_address(site: BalancerSite) -> None:
     assert [entry.hostname for entry in named.ingress] == ["shop.example.com"]
     result = await site.ensure(view(annotations=annotations))
     assert (result.ingress, len(await site.all())) == ((), 1), "one that is there stays"
-    assert "disable-public-network" in told(result)["LoadBalancerWithoutAddress"]
+    assert "disable-public-network" in events(result)["LoadBalancerWithoutAddress"]

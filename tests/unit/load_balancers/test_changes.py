@@ -43,13 +43,13 @@ def actual(**more: Any) -> LoadBalancer:
     return msgspec.structs.replace(usual, **more)
 
 
-def told(desired: DesiredState, present: LoadBalancer) -> list[tuple[Key, set[Key]]]:
+def planned(desired: DesiredState, present: LoadBalancer) -> list[tuple[Key, set[Key]]]:
     """The keys of the changes, each with those that it needs."""
     return [(change.key, set(change.needs)) for change in changes(desired, present)]
 
 
 def keys(desired: DesiredState, present: LoadBalancer) -> list[Key]:
-    return [key for key, _ in told(desired, present)]
+    return [key for key, _ in planned(desired, present)]
 
 
 def wanted(**more: Any) -> DesiredState:
@@ -59,11 +59,11 @@ def wanted(**more: Any) -> DesiredState:
 class TestNameAndLabels:
     def test_labels_say_whose_it_is_before_it_is_renamed(self) -> None:
         """For the new name may be taken."""
-        assert told(wanted(name="new", labels={"b": "2"}), actual()) == [
+        assert planned(wanted(name="new", labels={"b": "2"}), actual()) == [
             (("update", "labels"), set()),
             (("update", "name"), set()),
         ]
-        assert told(wanted(name="new"), actual()) == [(("update", "name"), set())]
+        assert planned(wanted(name="new"), actual()) == [(("update", "name"), set())]
         [label, rename] = changes(wanted(name="new", labels={"b": "2"}), actual())
         assert label.body == {"labels": {"b": "2"}}
         assert rename.body == {"labels": {"b": "2"}, "name": "new"}
@@ -92,13 +92,13 @@ class TestNameAndLabels:
             ("change_algorithm", "algorithm"),
             ("change_protection", "protection"),
         ]
-        assert told(desired, there) == [
+        assert planned(desired, there) == [
             *((key, set()) for key in back),
             (("update", "labels"), set(back)),
             (("update", "name"), set(back)),
             (("change_dns_ptr", "ipv6"), set()),
         ]
-        assert told(replace(desired, resets=frozenset({"name", "protection"})), there)[:2] == [
+        assert planned(replace(desired, resets=frozenset({"name", "protection"})), there)[:2] == [
             (("change_protection", "protection"), set()),
             (("update", "name"), {("change_protection", "protection")}),
         ]
@@ -106,7 +106,7 @@ class TestNameAndLabels:
     def test_without_a_reset_they_do_not_wait(self) -> None:
         settings = {"algorithm": "least_connections", "protection": True}
         desired = wanted(labels={}, type=LARGE, public=False, settings=settings)
-        assert told(desired, actual()) == [
+        assert planned(desired, actual()) == [
             (("update", "labels"), set()),
             (("change_type", "type"), set()),
             (("change_algorithm", "algorithm"), set()),
@@ -118,7 +118,7 @@ class TestNameAndLabels:
         labels = {"a": "1", f"{PORT}80": "uid", f"{PORT}443": "uid", f"{FIELD}interval": ""}
         there = actual(labels=labels, services=(listener(80), listener(443)))
         desired = wanted(labels={"a": "2"}, foreign_ports=frozenset({443}))
-        assert told(desired, there) == [
+        assert planned(desired, there) == [
             (("update", "labels"), set()),
             (("delete_service", 80), set()),
             (("update", "old labels"), {("delete_service", 80)}),
@@ -131,7 +131,7 @@ class TestNameAndLabels:
         labels = {"a": "1", f"{PORT}80": "uid", f"{FIELD}interval": "", f"{FIELD}timeout": ""}
         there = actual(labels=labels, services=(listener(80, proxyprotocol=True),))
         desired = wanted(labels={"a": "1", f"{FIELD}timeout": "x"}, listeners=(listener(80),))
-        assert told(desired, there) == [
+        assert planned(desired, there) == [
             (("update", "labels"), set()),
             (("update_service", 80), set()),
             (("update", "old labels"), {("update_service", 80)}),
@@ -163,7 +163,7 @@ class TestType:
             targets=targets,
             settings={"algorithm": "least_connections"},
         )
-        assert told(desired, there) == [
+        assert planned(desired, there) == [
             (("change_algorithm", "algorithm"), set()),
             (("delete_service", 81), set()),
             (("delete_service", 82), set()),
@@ -185,7 +185,7 @@ class TestType:
     def test_one_that_fits_comes_first_and_makes_room(self) -> None:
         there = actual(targets=tuple(map(server, (1, 2, 3))))
         desired = wanted(type=LARGE, targets=tuple(map(Target, (2, 3, 4, 5))))
-        assert told(desired, there) == [
+        assert planned(desired, there) == [
             (("change_type", "type"), set()),
             (("add_target", Target(4)), set()),
             (("add_target", Target(5)), set()),
@@ -199,20 +199,20 @@ class TestPublic:
         net = LoadBalancerPublicNet(False, PublicAddress("203.0.113.1"))
         there = actual(public_net=net, services=(listener(80),))
         desired = wanted(public=True, targets=(Target(1), Target(2, private=True), Target(ip="10.1.0.1")))
-        assert told(desired, there) == [
+        assert planned(desired, there) == [
             (("enable_public_interface", "public"), set()),
             (("delete_service", 80), set()),
             (("add_target", Target(1)), {("enable_public_interface", "public")}),
             (("add_target", Target(2, private=True)), set()),
             (("add_target", Target(ip="10.1.0.1")), set()),
         ]
-        assert told(replace(desired, public=None), there)[1] == (("add_target", Target(1)), set())
+        assert planned(replace(desired, public=None), there)[1] == (("add_target", Target(1)), set())
 
     def test_it_goes_after_the_targets_have_changed_sides(self) -> None:
         there = actual(targets=(server(1), server(2, private=True)))
         desired = wanted(public=False, targets=(Target(1, private=True), Target(2, private=True)))
         switch = [("remove_target", Target(1)), ("add_target", Target(1, private=True))]
-        assert told(desired, there) == [
+        assert planned(desired, there) == [
             (switch[0], set()),
             (switch[1], {switch[0]}),
             (("disable_public_interface", "public"), set(switch)),
@@ -229,7 +229,7 @@ class TestNetwork:
             targets=(Target(1, private=True), Target(2), Target(ip="10.1.0.1")),
         )
         enter = ("attach_to_network", 1)
-        assert told(desired, actual()) == [
+        assert planned(desired, actual()) == [
             (enter, set()),
             (("add_target", Target(1, private=True)), {enter}),
             (("add_target", Target(2)), set()),
@@ -240,9 +240,9 @@ class TestNetwork:
 
     def test_who_is_there_stays_unless_another_address_is_asked_for(self) -> None:
         there = actual(private_net=(PrivateNet(1, "10.0.0.1"),))
-        assert told(wanted(network=1), there) == []
-        assert told(wanted(network=1, private_ip="10.0.0.1", ip_range="10.9.0.0/24"), there) == []
-        assert told(wanted(network=1, private_ip="10.0.0.9"), there) == [
+        assert planned(wanted(network=1), there) == []
+        assert planned(wanted(network=1, private_ip="10.0.0.1", ip_range="10.9.0.0/24"), there) == []
+        assert planned(wanted(network=1, private_ip="10.0.0.9"), there) == [
             (("detach_from_network", 1), set()),
             (("attach_to_network", 1), {("detach_from_network", 1)}),
         ]
@@ -274,7 +274,7 @@ class TestNetwork:
         )
         remove = [("remove_target", Target(number, private=True)) for number in (0, 1, 2)]
         leave, enter = ("detach_from_network", 8), ("attach_to_network", 1)
-        assert told(desired, there) == [
+        assert planned(desired, there) == [
             (remove[1], set()),
             (("add_target", Target(1)), {remove[1]}),
             (remove[2], set()),
@@ -310,26 +310,26 @@ class TestListeners:
     def test_what_goes_comes_first_what_others_have_stays(self) -> None:
         there = actual(services=(listener(80), listener(81), listener(443)))
         desired = wanted(listeners=(listener(443), listener(8080, "http")), foreign_ports=frozenset({81}))
-        assert told(desired, there) == [(("delete_service", 80), set()), (("add_service", 8080), set())]
+        assert planned(desired, there) == [(("delete_service", 80), set()), (("add_service", 8080), set())]
 
     def test_a_redirect_waits_until_port_80_is_free(self) -> None:
         https = listener(443, "https")
         redirecting = listener(443, "https", redirects=True)
         gone = ("delete_service", 80)
-        assert told(wanted(listeners=(redirecting,)), actual(services=(listener(80), https))) == [
+        assert planned(wanted(listeners=(redirecting,)), actual(services=(listener(80), https))) == [
             (gone, set()),
             (("update_service", 443), {gone}),
         ]
-        assert told(wanted(listeners=(redirecting,)), actual(services=(listener(80),))) == [
+        assert planned(wanted(listeners=(redirecting,)), actual(services=(listener(80),))) == [
             (gone, set()),
             (("add_service", 443), {gone}),
         ]
         given_up = ("update_service", 443)
-        assert told(wanted(listeners=(listener(80), https)), actual(services=(redirecting,))) == [
+        assert planned(wanted(listeners=(listener(80), https)), actual(services=(redirecting,))) == [
             (given_up, set()),
             (("add_service", 80), {given_up}),
         ]
-        assert told(wanted(listeners=(listener(80),)), actual(services=(redirecting,))) == [
+        assert planned(wanted(listeners=(listener(80),)), actual(services=(redirecting,))) == [
             (("delete_service", 443), set()),
             (("add_service", 80), {("delete_service", 443)}),
         ]
@@ -340,26 +340,26 @@ class TestListeners:
             load_balancer_type=LARGE,
         )
         desired = wanted(listeners=(listener(443, "https", redirects=True), listener(8443, "https")))
-        assert told(desired, there) == [
+        assert planned(desired, there) == [
             (("update_service", 8443), set()),
             (("update_service", 443), {("update_service", 8443)}),
         ]
 
     def test_the_apis_spelling_is_no_difference(self) -> None:
         spelt = msgspec.structs.replace(listener(80), http=ServiceHttp(cookie_name="x"))
-        assert told(wanted(listeners=(listener(80),)), actual(services=(spelt,))) == []
+        assert planned(wanted(listeners=(listener(80),)), actual(services=(spelt,))) == []
 
 
 class TestTargets:
     def test_all_may_go(self) -> None:
         there = actual(targets=(server(1), LoadBalancerTarget("ip", ip=TargetIp("10.1.0.1")), SELECTOR))
-        assert told(wanted(targets=()), there) == [
+        assert planned(wanted(targets=()), there) == [
             (("remove_target", Target(1)), set()),
             (("remove_target", Target(ip="10.1.0.1")), set()),
         ]
-        assert told(wanted(targets=(), foreign_targets=frozenset({(1, ""), (0, "10.1.0.1")})), there) == []
+        assert planned(wanted(targets=(), foreign_targets=frozenset({(1, ""), (0, "10.1.0.1")})), there) == []
 
-    def test_in_turns_where_there_is_no_room(self) -> None:
+    def test_alternate_additions_and_removals_at_the_limit(self) -> None:
         there = actual(targets=(server(1), server(2)))
         assert keys(wanted(targets=tuple(map(Target, (3, 4, 5)))), there) == [
             ("add_target", Target(3)),
@@ -392,8 +392,8 @@ class TestReverseNames:
             True, PublicAddress("203.0.113.1", "x.example"), PublicAddress("2001:db8::1", "y.example")
         )
         there = actual(public_net=net)
-        assert told(wanted(rdns={"ipv4": "x.example", "ipv6": "z.example"}), there) == [
+        assert planned(wanted(rdns={"ipv4": "x.example", "ipv6": "z.example"}), there) == [
             (("change_dns_ptr", "ipv6"), set())
         ]
-        assert told(wanted(rdns={"ipv6": None}), there) == [(("change_dns_ptr", "ipv6"), set())]
-        assert told(wanted(rdns={"ipv6": "z.example"}), actual()) == []
+        assert planned(wanted(rdns={"ipv6": None}), there) == [(("change_dns_ptr", "ipv6"), set())]
+        assert planned(wanted(rdns={"ipv6": "z.example"}), actual()) == []

@@ -155,7 +155,7 @@ class TestRoom:
 
 
 class TestWhatStays:
-    """What nobody asks for is as it was, unless an annotation made it so."""
+    """A setting without an annotation stays, unless an annotation set it before."""
 
     THERE = LoadBalancerService(
         "http",

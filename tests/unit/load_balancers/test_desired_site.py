@@ -265,16 +265,16 @@ class TestOnPrimaryIps:
             )
             assert len(choose_placement(asked, there).problems) == problems
 
-    @pytest.mark.parametrize(("number", "told"), [(4, 0), (6, 1), (0, 1), (None, 1)])
+    @pytest.mark.parametrize(("number", "notice_count"), [(4, 0), (6, 1), (0, 1), (None, 1)])
     @pytest.mark.parametrize("is_owner", [True, False])
     def test_one_that_is_there_keeps_its_addresses(
-        self, number: int | None, told: int, *, is_owner: bool
+        self, number: int | None, notice_count: int, *, is_owner: bool
     ) -> None:
         net = LoadBalancerPublicNet(True, PublicAddress("203.0.113.1", id=number))
         there = observed(balancer(public_net=net), primary_ips={"ipv4": FOUR}, is_owner=is_owner)
         for named in ("four", "4"):
             found = choose_placement(spec({"public-net-ipv4": named}), there)
-            assert [notice.reason for notice in found.notices] == ["PrimaryIPNotAssigned"] * told
+            assert [notice.reason for notice in found.notices] == ["PrimaryIPNotAssigned"] * notice_count
             start = f"{PREFIX}public-net-ipv4: load balancer there (7) keeps 203.0.113.1, "
             assert all(notice.message.startswith(start) for notice in found.notices)
             assert found.problems == {}

@@ -12,16 +12,16 @@ TCP = {"protocol": "tcp", "destination_port": 2525}
 
 
 async def destroy(site: BalancerSite) -> list[str]:
-    told: list[str] = []
+    messages: list[str] = []
     cloud = Cloud(site.sky.environment["HCLOUD_ENDPOINT"].rstrip("/"), site.sky.environment["HCLOUD_TOKEN"])
     whose = Ownership("c1", site.network, frozenset())
 
     def sweep() -> None:
-        found = clean_up_load_balancers(cloud, whose, told.append, Patience(pause=0))
-        clean_up_certificates(cloud, whose, found, told.append)
+        found = clean_up_load_balancers(cloud, whose, messages.append, Patience(pause=0))
+        clean_up_certificates(cloud, whose, found, messages.append)
 
     await asyncio.to_thread(sweep)
-    return told
+    return messages
 
 
 async def certificates(site: BalancerSite) -> list[str]:
@@ -52,8 +52,8 @@ async def test_an_adopted_one_is_released(site: BalancerSite) -> None:
     theirs = await site.make("theirs", labels={"team": "shop"})
     await site.ensure(view(annotations={"adopt": str(theirs["id"])}))
     assert (await site.one())["labels"].keys() >= {LABEL, "ccm-from-scratch/cluster"}
-    [told] = await destroy(site)
-    assert "kept the load balancer " in told
+    [messages] = await destroy(site)
+    assert "kept the load balancer " in messages
     assert (await site.one())["labels"] == {"team": "shop"}
 
 

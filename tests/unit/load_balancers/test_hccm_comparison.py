@@ -60,8 +60,8 @@ def test_every_key_of_ours_says_what_would_happen_and_what_to_do(key: str) -> No
 
 
 def test_a_protected_one_is_not_deleted_by_the_official_one() -> None:
-    told = differences({"adopt": "4711", "delete-protection": "true"})
-    assert not any("deletes the load balancer" in one for one in told)
+    sentences = differences({"adopt": "4711", "delete-protection": "true"})
+    assert not any("deletes the load balancer" in one for one in sentences)
     assert differences({"preserve-foreign": "false"}) == []
 
 
@@ -134,8 +134,8 @@ def test_https_with_a_health_check() -> None:
     assert "together with HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES" in sentence
     assert differences({"protocol": "https", "http-certificates": "a"}, 443) == []
     # Its keys of single ports don't reach the official one at all.
-    told = differences({"port.443.protocol": "https", "port.443.health-check-interval": "20s"})
-    assert not any("asks the API" in one for one in told)
+    sentences = differences({"port.443.protocol": "https", "port.443.health-check-interval": "20s"})
+    assert not any("asks the API" in one for one in sentences)
 
 
 def test_local_traffic() -> None:
@@ -185,7 +185,7 @@ GO: dict[OfficialFormat, Callable[[str], bool]] = {
 GO[OfficialFormat.STAGING] = GO[OfficialFormat.BOOLEAN]
 
 
-def wishes_of(key: Key, value: str) -> Any:
+def spec_of(key: Key, value: str) -> Any:
     annotations = {
         "protocol": "https",
         "certificate-type": "managed",
@@ -216,20 +216,20 @@ def test_the_better_spelling_is_equal_and_readable_by_go(key: Key, data: st.Data
         "x",
     ]
     value = frame.format(data.draw(st.sampled_from(usual) | st.text(max_size=12)))
-    wished = wishes_of(key, value)
-    assume(PREFIX + key.name not in wished.problems)
+    requested = spec_of(key, value)
+    assume(PREFIX + key.name not in requested.problems)
     better = official_spelling(key.official, value)
     assert official_spelling(key.official, better) == better
     if not better:
         assert not value.replace(",", " ").strip()
         return
     assert GO[key.official](better), better
-    again = wishes_of(key, better)
+    again = spec_of(key, better)
     assert (again.ports, again.name, again.type, again.ip_range) == (
-        wished.ports,
-        wished.name,
-        wished.type,
-        wished.ip_range,
+        requested.ports,
+        requested.name,
+        requested.type,
+        requested.ip_range,
     )
 
 
@@ -259,12 +259,12 @@ async def test_others_are_named_after_the_annotation_share_is_gone(site: Balance
 async def test_only_a_protection_that_is_there_keeps_an_adopted_one(site: BalancerSite) -> None:
     await site.make("theirs")
     await site.ensure(view(annotations={"adopt": "theirs"}))
-    wished = view(annotations={"adopt": "theirs", "delete-protection": "true"})
-    told = await site.balancers.differences(wished, "official")
-    assert any("deletes the load balancer together" in one for one in told)
-    await site.ensure(wished)
-    told = await site.balancers.differences(wished, "official")
-    assert not any("deletes the load balancer together" in one for one in told)
+    requested = view(annotations={"adopt": "theirs", "delete-protection": "true"})
+    sentences = await site.balancers.differences(requested, "official")
+    assert any("deletes the load balancer together" in one for one in sentences)
+    await site.ensure(requested)
+    sentences = await site.balancers.differences(requested, "official")
+    assert not any("deletes the load balancer together" in one for one in sentences)
 
 
 async def test_the_official_one_takes_only_ids_of_primary_ips(site: BalancerSite) -> None:

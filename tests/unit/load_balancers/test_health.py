@@ -140,7 +140,7 @@ class TestWrongProject:
         assert site.cloud.healthy() is None
 
     async def test_a_service_does_not_go_without_its_load_balancer(self, site: BalancerSite) -> None:
-        """It would cost money for ever, and nobody would know of it any more."""
+        """A forgotten load balancer would cost money without a Service."""
         await site.restart(network=False)
         addresses = tuple(entry.ip for entry in (await site.ensure(view())).ingress)
         leaving = replace(view(), addresses=addresses)

@@ -75,7 +75,7 @@ STRANGE = {**OURS, NAMESPACE: "strange"}
         ([], HERE, {}, NEW),
         ([THEIRS], HERE, {}, NEW),
         ([THEIRS], HERE, {"name": "free"}, NEW),
-        # Without an ID, clusters can't be told apart.
+        # Without an ID, clusters can't be distinguished.
         ([balancer(5, **{LABEL: UID, CLUSTER: "c2"})], ClusterScope(""), {}, OWN),
         # Adoption is by ID or name, where the operator or a label allows it. The ID wins.
         ([ANOTHER_SERVICES, THEIRS], MAY_ADOPT, {"adopt": "6"}, (6, True, True)),

@@ -117,7 +117,7 @@ async def test_a_service_is_worked_on_by_one_at_a_time_whatever_it_shares_by_the
         {"ccm-from-scratch/port-80": UID, LABEL: OTHER_UID},
         {},
     ],
-    ids=["of another cluster", "of another Service", "of nobody"],
+    ids=["of another cluster", "of another Service", "without owner"],
 )
 async def test_a_name_taken_meanwhile_gives_nothing_away(site: BalancerSite, labels: dict[str, str]) -> None:
     name = ("a" + UID.replace("-", ""))[:32]

@@ -53,7 +53,7 @@ class TestPreserveForeign:
 
     @pytest.mark.parametrize("step", ["/actions/delete_service", "/actions/remove_target", ""])
     async def test_a_failed_cleanup_is_repeated(self, site: BalancerSite, step: str) -> None:
-        """Its labels go last: without them nobody would know what is left to do."""
+        """The labels are removed last, because a retry finds the remaining work by the labels."""
         await site.make("theirs", services=[SERVICE_25])
         await site.add_nodes("a")
         service = view("web", 80, annotations={"adopt": "theirs"})

@@ -38,7 +38,7 @@ def leave(there: LoadBalancer) -> Released | None:
     return release(SERVICE, there, ownership_of(SERVICE, there), "c1")
 
 
-def told(released: Released) -> list[tuple[Key, set[Key]]]:
+def planned(released: Released) -> list[tuple[Key, set[Key]]]:
     return [(change.key, set(change.needs)) for change in released.changes]
 
 
@@ -72,7 +72,7 @@ def test_an_adopted_one_is_as_it_was() -> None:
     released = leave(balancer({**LEADS, f"{OURS}adopted": "true"}, 80, 443))
     assert not released.deletes
     gone = [("delete_service", 80), ("delete_service", 443), ("remove_target", Target(1))]
-    assert told(released) == [*((key, set()) for key in gone), (("update", "labels"), set(gone))]
+    assert planned(released) == [*((key, set()) for key in gone), (("update", "labels"), set(gone))]
     assert released.changes[-1].body == {"labels": {"team": "us"}}
     [notice] = released.notices
     assert (notice.reason, notice.warning) == ("LoadBalancerReleased", False)
@@ -85,7 +85,7 @@ def test_one_that_others_listen_on_stays_for_them() -> None:
     labels = {**LEADS, f"{OURS}port-80": UID}
     released = leave(balancer(labels, 80, 443))
     assert not released.deletes
-    assert told(released) == [
+    assert planned(released) == [
         (("delete_service", 80), set()),
         (("update", "labels"), {("delete_service", 80)}),
     ]
@@ -101,7 +101,7 @@ def test_the_next_one_leads() -> None:
     labels = {**LEADS, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER, f"{OURS}port-82": THIRD}
     released = leave(balancer(labels, 80, 81, 82))
     assert (released.deletes, released.notices) == (False, ())
-    assert told(released)[0] == (("delete_service", 80), set())
+    assert planned(released)[0] == (("delete_service", 80), set())
     [*_, last] = released.changes
     left = {key: value for key, value in labels.items() if key not in {f"{OURS}port-80", f"{OURS}service"}}
     assert last.body == {"labels": {**left, "hcloud-ccm/service-uid": THIRD}}
@@ -111,7 +111,7 @@ def test_one_that_does_not_lead_takes_its_ports_alone() -> None:
     labels = {**LEADS, "hcloud-ccm/service-uid": OTHER, f"{OURS}port-80": UID, f"{OURS}port-81": OTHER}
     released = leave(balancer(labels, 80, 81))
     assert (released.deletes, released.notices) == (False, ())
-    assert told(released) == [
+    assert planned(released) == [
         (("delete_service", 80), set()),
         (("update", "labels"), {("delete_service", 80)}),
     ]

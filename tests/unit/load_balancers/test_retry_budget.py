@@ -129,11 +129,11 @@ async def test_an_api_that_answers_nothing_is_asked_twice_for_certificates(site:
     ],
 )
 def test_what_is_no_use_to_go_on_after(errors: Sequence[CloudError], *, over: bool) -> None:
-    retry_budget = RetryBudget(_nobody)
+    retry_budget = RetryBudget(_no_sleep)
     for error in errors:
         retry_budget.note(error)
     assert retry_budget.exhausted is over
 
 
-async def _nobody(_: float) -> None:
+async def _no_sleep(_: float) -> None:
     """Nobody is waited for."""

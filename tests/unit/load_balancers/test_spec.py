@@ -292,7 +292,7 @@ class TestChecks:
         assert not spec({"health-check-interval": "5"}, HEALTH_CHECK_TIMEOUT="6s").problems
 
 
-def told(annotations: dict[str, str], *ports: int | ServicePort, **more: Any) -> dict[str, str]:
+def warnings_of(annotations: dict[str, str], *ports: int | ServicePort, **more: Any) -> dict[str, str]:
     """What is said, by key, without the prefix."""
     found = spec(annotations, *ports, **more).warnings
     assert all(text.startswith(f"{name}: ") for name, text in found.items())
@@ -332,18 +332,18 @@ class TestWithoutEffect:
         ],
     )
     def test_what_needs_http(self, key: str, text: str, why: str) -> None:
-        assert told({key: text}) == {key: why}
-        assert told({f"port.80.{key}": text}, 80, 443) == {f"port.80.{key}": why}
+        assert warnings_of({key: text}) == {key: why}
+        assert warnings_of({f"port.80.{key}": text}, 80, 443) == {f"port.80.{key}": why}
         needed = {
             HTTP: {"protocol": "http"},
             HTTPS: {"protocol": "https"},
             CHECKED: {"health-check-protocol": "http"},
         }[why]
         elsewhere = {f"port.443.{one}": value for one, value in needed.items()}
-        assert told({key: text, **elsewhere}, 80, 443) == {}
-        assert told({f"port.80.{key}": text, **elsewhere}, 80, 443) == {f"port.80.{key}": why}
+        assert warnings_of({key: text, **elsewhere}, 80, 443) == {}
+        assert warnings_of({f"port.80.{key}": text, **elsewhere}, 80, 443) == {f"port.80.{key}": why}
         domains = {"http-managed-certificate-domains": "a.example"} if text == "managed" else {}
-        assert told({f"port.443.{key}": text, **elsewhere, **domains}, 80, 443) == {}
+        assert warnings_of({f"port.443.{key}": text, **elsewhere, **domains}, 80, 443) == {}
 
     @pytest.mark.parametrize(
         ("key", "why"),
@@ -374,7 +374,7 @@ class TestWithoutEffect:
         ],
     )
     def test_keys_that_are_none(self, key: str, why: str) -> None:
-        assert told({key: "http"}, 443, 80, 443) == {key: why}
+        assert warnings_of({key: "http"}, 443, 80, 443) == {key: why}
 
     def test_a_service_without_ports(self) -> None:
         service = replace(view(annotations={"port.80.protocol": "http"}), ports=())
@@ -403,7 +403,7 @@ class TestWithoutEffect:
     def test_what_does_not_fit_to_the_rest(
         self, annotations: dict[str, str], more: dict[str, Any], why: dict[str, str]
     ) -> None:
-        assert told(annotations, **more) == why
+        assert warnings_of(annotations, **more) == why
 
 
 class TestUnsupported:

@@ -145,11 +145,11 @@ def test_the_choice(order: list[int], present: set[int], deleted: set[int], limi
     chosen, notices = settle(wanted, now, find, network=None, limit=limit)
     possible = sorted((number not in present, number) for number in order if number not in gone)
     assert {one.server for one in chosen} == {number for _, number in possible[:limit]}
-    told = {notice.reason: notice.message.rpartition(": ")[2] for notice in notices}
-    assert told.get("MaxTargetsReached", "") == ", ".join(
+    names_by_reason = {notice.reason: notice.message.rpartition(": ")[2] for notice in notices}
+    assert names_by_reason.get("MaxTargetsReached", "") == ", ".join(
         f"n{number:02}" for number in sorted(number for _, number in possible[limit:])
     )
-    assert told.get("ServerNotFound", "").count("n") == len(gone)
+    assert names_by_reason.get("ServerNotFound", "").count("n") == len(gone)
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,8 @@ async def test_a_node_may_not_point_at_any_server_of_the_project(site: BalancerS
     result = await site.ensure(service, nodes)
     balancer = await site.one()
     assert set(targets(balancer)) == {number(real), number(mixed), number(labeled)}
-    [told] = [notice.message for notice in result.notices if notice.reason == "ServerOfAnotherNode"]
-    assert told.endswith(": invented, labeled")
+    [message] = [notice.message for notice in result.notices if notice.reason == "ServerOfAnotherNode"]
+    assert message.endswith(": invented, labeled")
     await site.act(balancer["id"], "add_target", type="server", server={"id": number(vpn)})
     await site.restart()
     await site.ensure(service, nodes)

@@ -64,8 +64,8 @@ def test_a_plan_without_settings_says_where_they_are(capsys):
 
 
 @pytest.mark.parametrize(("run", "dry"), [(command.main, "false"), (plan_command.main, "true")])
-@pytest.mark.parametrize(("arguments", "told"), [([], "true"), (["--mass-deletion-breaker=false"], "false")])
-def test_the_cloud_gets_its_arguments(monkeypatch, run, dry, arguments, told):
+@pytest.mark.parametrize(("arguments", "flag"), [([], "true"), (["--mass-deletion-breaker=false"], "false")])
+def test_the_cloud_gets_its_arguments(monkeypatch, run, dry, arguments, flag):
     seen = []
 
     def open_spy(environment, **_):
@@ -76,7 +76,7 @@ def test_the_cloud_gets_its_arguments(monkeypatch, run, dry, arguments, told):
     monkeypatch.setitem(sys.modules, "spy_cloud", SimpleNamespace(open_spy=open_spy))
     given = {"CCM_MASS_DELETION_BREAKER": "maybe", "CCM_DRY_RUN": "maybe", "OTHER": "x"}
     assert run(["--cloud-provider=spy", *arguments], given) == 2
-    assert seen == [{"CCM_MASS_DELETION_BREAKER": told, "CCM_DRY_RUN": dry, "OTHER": "x"}]
+    assert seen == [{"CCM_MASS_DELETION_BREAKER": flag, "CCM_DRY_RUN": dry, "OTHER": "x"}]
 
 
 async def test_the_lease_and_reviews_do_not_queue_with_the_work():

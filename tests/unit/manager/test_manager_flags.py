@@ -282,7 +282,7 @@ CASES: list[tuple[Any, str, str, object]] = [
 
 @pytest.mark.parametrize(("make", "flag", "name", "value"), CASES, ids=[case[1] for case in CASES])
 def test_a_flag_reaches_its_controller_and_nothing_else(make, flag, name, value) -> None:
-    plain, told = make(options(CIDR)), make(options(CIDR, flag))
-    assert getattr(told, name) == value != getattr(plain, name)
+    plain, changed = make(options(CIDR)), make(options(CIDR, flag))
+    assert getattr(changed, name) == value != getattr(plain, name)
     others = [field.name for field in fields(plain) if field.name != name]
-    assert all(getattr(told, other) == getattr(plain, other) for other in others)
+    assert all(getattr(changed, other) == getattr(plain, other) for other in others)

@@ -39,8 +39,8 @@ def test_the_log_has_one_line_for_each_change():
             says.append(one)
             for endpoint in ("readyz", "healthz"):
                 health.answer(endpoint, verbose=False)
-    told = [(line["event"], line["check"], line.get("why")) for line in logged]
-    assert told == [
+    events = [(line["event"], line["check"], line.get("why")) for line in logged]
+    assert events == [
         ("check_failed", "node", "silent for 61 s"),
         ("check_failed", "node", "no answer"),
         ("check_passed_again", "node", None),

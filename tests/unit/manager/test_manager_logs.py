@@ -56,11 +56,11 @@ def test_of_a_long_text_the_log_has_both_ends_and_no_part_of_a_secret(stream, fo
         raise ValueError(text)  # noqa: TRY301 - something has to fail
     except ValueError:
         _log().exception("failed")
-    told = stream.getvalue()
-    assert len(told) < 40_000
-    assert (told.count("beginning"), told.count("the end")) == (4, 4)
-    assert told.count("[… 1004104 characters …]") == 2
-    assert TOKEN[:4] not in told
+    output = stream.getvalue()
+    assert len(output) < 40_000
+    assert (output.count("beginning"), output.count("the end")) == (4, 4)
+    assert output.count("[… 1004104 characters …]") == 2
+    assert TOKEN[:4] not in output
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

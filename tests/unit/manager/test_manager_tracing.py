@@ -76,16 +76,16 @@ def test_missing_packages_are_reported(monkeypatch) -> None:
 def test_a_variable_that_the_sdk_refuses_is_one_of_the_problems(name: str, value: str, why: str) -> None:
     # In a process of its own, for the SDK reads some of them when it is imported.
     asked = "OTEL_EXPORTER_OTLP_ENDPOINT: the variable enables tracing"
-    assert f"{asked}, but OpenTelemetry rejects a variable: {why}\n" in told(name, value)
+    assert f"{asked}, but OpenTelemetry rejects a variable: {why}\n" in errors_of_process(name, value)
 
 
 def test_headers_that_the_sdk_cannot_read_are_not_shown() -> None:
-    errors = told("OTEL_EXPORTER_OTLP_HEADERS", 'authorization="Bearer hunter2"')
+    errors = errors_of_process("OTEL_EXPORTER_OTLP_HEADERS", 'authorization="Bearer hunter2"')
     assert "Header format invalid" in errors
     assert "hunter2" not in errors
 
 
-def told(name: str, value: str) -> str:
+def errors_of_process(name: str, value: str) -> str:
     """What a manager that makes traces, and lacks all that it needs otherwise, says about a variable."""
     script = "import os; from ccm.manager.command import main; main([], os.environ)"
     command, environment = [sys.executable, "-c", script], {"PATH": "", name: value} | SOMEWHERE
@@ -125,10 +125,10 @@ async def test_each_reconcile_says_how_it_ended(monkeypatch) -> None:
         assert current.get() is None
         tracer.close()
         assert received.services == {"mine"}
-        told = {attributes(span)["ccm.key"]: attributes(span) for span in received.reconciles("things")}
-        ends = {key: (one["ccm.outcome"], one.get("error.type")) for key, one in told.items()}
+        by_key = {attributes(span)["ccm.key"]: attributes(span) for span in received.reconciles("things")}
+        ends = {key: (one["ccm.outcome"], one.get("error.type")) for key, one in by_key.items()}
         assert ends == {"good": ("done", None), "later": ("requeued", None), "bad": ("failed", "CcmError")}
-        assert {one["ccm.controller"] for one in told.values()} == {"things"}
+        assert {one["ccm.controller"] for one in by_key.values()} == {"things"}
         (request,) = [span for span in received.spans if not span.name.startswith("reconcile")]
         assert attributes(request) == {
             "http.request.method": "PUT",

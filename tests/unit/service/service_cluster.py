@@ -97,7 +97,7 @@ class ServiceCluster:
 async def running(
     options: ServiceOptions | None = None, transport: MemoryTransport | None = None
 ) -> AsyncIterator[ServiceCluster]:
-    """A controller at work; give it an older transport to start it anew on the same cluster."""
+    """A running controller. Pass an older transport to start it again on the same cluster."""
     transport = transport or MemoryTransport()
     cloud, events = FakeCloud.complete(), Events()
     assert cloud.load_balancers is not None

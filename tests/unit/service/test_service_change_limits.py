@@ -79,7 +79,7 @@ class TestController:
             await cluster.put("web", namespace="other")
             assert len(cluster.calls("ensure")) == made + 1
 
-    async def test_another_namespaces_service_waits_for_one_turn(self) -> None:
+    async def test_a_service_of_another_namespace_waits_for_one_change(self) -> None:
         """Sixty wait for theirs, more than there are workers."""
         async with running(ALONE) as cluster:
             done: list[str] = []

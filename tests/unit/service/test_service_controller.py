@@ -574,7 +574,7 @@ async def test_a_deletion_does_not_wait_until_another_load_balancer_is_made() ->
 class TestWhatWaitsForItsTurn:
     """One load balancer is made at a time here; that of ``slow`` takes a while."""
 
-    async def test_is_looked_at_as_it_is_when_its_turn_comes(self) -> None:
+    async def test_is_processed_in_its_current_state(self) -> None:
         async with running(ServiceOptions(resync_period=0)) as cluster:
             cluster.cloud.script.delay("ensure", 60)
             await cluster.put("slow")

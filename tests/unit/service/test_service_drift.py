@@ -55,7 +55,7 @@ def say(ingress: list[dict[str, Any]]) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.looptime
 class TestController:
     @pytest.mark.parametrize(
-        ("write", "told"),
+        ("write", "message"),
         [
             (
                 write_status,
@@ -65,7 +65,7 @@ class TestController:
         ],
     )
     async def test_another_writer_is_reported_once(
-        self, write: Callable[[dict[str, Any]], bool], told: str
+        self, write: Callable[[dict[str, Any]], bool], message: str
     ) -> None:
         async with running(ALONE) as cluster:
             Opponent(cluster, write)
@@ -75,9 +75,9 @@ class TestController:
             assert 15 <= cluster.patches() <= 22
             assert len(cluster.calls("ensure")) <= 22
             [text] = cluster.events.messages("ServiceContested")
-            assert told in text
+            assert message in text
 
-    async def test_others_have_their_turn(self) -> None:
+    async def test_other_services_are_processed_meanwhile(self) -> None:
         async with running(ALONE) as cluster:
             Opponent(cluster, write_status)
             await cluster.put("web")

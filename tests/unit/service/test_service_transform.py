@@ -179,7 +179,7 @@ async def test_changes_of_unread_fields_cause_no_work() -> None:
         assert (cluster.patches(), len(cluster.calls())) == before
 
 
-def test_a_cloud_without_load_balancers_or_wishes_keeps_by_the_neutral_rule() -> None:
+def test_a_cloud_without_load_balancers_or_a_rule_uses_the_default_rule() -> None:
     item = a_service(metadata={"annotations": {"mine": "x", **APPLIED}})
     for balancers in (None, FakeCloud.complete().load_balancers):
         assert service_transform(balancers)(item).metadata.annotations == {"mine": "x"}
