@@ -1,1 +1,1 @@
-"""Talking to Kubernetes: transport, partial models, informer, queue, lease, Events. It knows no cloud."""
+"""The Kubernetes client: transport, partial models, informer, queue, lease, Events. Independent of clouds."""

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Collection
 
-FIRST_RETRY = 60.0  # seconds until something that had no effect is tried again
-MAX_RETRY_DELAY = 1800.0  # seconds, which the pause grows to by doubling
+FIRST_RETRY = 60.0  # seconds until the first retry of an action without effect
+MAX_RETRY_DELAY = 1800.0  # seconds; the limit of the doubling pause
 
 
 class TokenBucket:
-    """Lets ``rate`` things a second pass, and ``burst`` at once after a pause."""
+    """A token bucket that allows ``rate`` actions a second, and a burst of ``burst`` actions."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
@@ -17,7 +17,7 @@ class TokenBucket:
         self._updated: float | None = None
 
     def reserve(self, now: float, longest: float = math.inf) -> float:
-        """Take a token, in advance if necessary; returns the seconds to wait, at most ``longest``."""
+        """Take a token, even if none is left. Returns the seconds to wait, at most ``longest``."""
         self._refill(now)
         self._tokens = max(self._tokens - 1, -longest * self._rate)
         return max(0.0, -self._tokens / self._rate)
@@ -45,14 +45,14 @@ class KeyedBuckets:
         self._buckets: dict[str, TokenBucket] = {}
 
     def take(self, key: str, now: float) -> bool:
-        """Take one token of this key's if there is one."""
+        """Take one token from the bucket of this key if there is one."""
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = TokenBucket(self._rate, self._burst)
         return bucket.take(now)
 
     def forget(self, key: str) -> None:
-        """The key is gone, or has no need of limits any more."""
+        """Remove the bucket of a key that is gone or needs no limit."""
         self._buckets.pop(key, None)
 
 
@@ -66,42 +66,42 @@ class RetryLimiter:
         self._failures: dict[str, int] = {}
 
     def delay(self, key: str, now: float) -> float:
-        """Count one failure of the key and return the seconds until its next try."""
+        """Count one failure of the key, and return the seconds until its next attempt."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        # Beyond 2^60 the cap holds anyhow, and floats would overflow at 2^1024.
+        # Above 2^60, the cap applies anyway, and floats would overflow at 2^1024.
         exponential = min(self._cap, self._base * 2.0 ** min(failures, 60))
         # A user whose keys always fail must not make all other keys wait forever.
         return max(exponential, self._bucket.reserve(now, self._cap))
 
     def forget(self, key: str) -> None:
-        """The key succeeded."""
+        """Reset the failures of a key that succeeded."""
         self._failures.pop(key, None)
 
     def failures(self, key: str) -> int:
-        """Failures of the key since it was forgotten."""
+        """The number of failures of the key since the last ``forget``."""
         return self._failures.get(key, 0)
 
 
 def node_limiter() -> RetryLimiter:
     """client-go's delays for Nodes, up to 5 minutes.
 
-    Upstream's go beyond, but it tries again at each report of a kubelet, and these come as often at least.
+    Upstream has longer delays, but retries at each update by a kubelet, at least every 5 minutes.
     """
     return RetryLimiter(cap=300.0)
 
 
 def slow_limiter() -> RetryLimiter:
-    """Upstream's delays for Services, and ours for routes: 5 s, doubled up to 5 minutes."""
+    """Upstream's delays for Services, which we also use for routes: 5 s, doubled up to 5 minutes."""
     return RetryLimiter(5.0, 300.0)
 
 
 class EffectBackoff:
-    """Spaces out work that is refused, or is accepted and changes nothing.
+    """Delays the retries of actions that fail or have no effect.
 
-    Work is an object's UID, what is done to the object, and the value that is wanted. Note each attempt with
-    :meth:`tried`, and call :meth:`forget` when the observed state is the wanted one. So an attempt that works
-    costs nothing, and one that never works is made six times in its first hour and twice in each later one.
+    The UID of an object, an action (``what``) and the desired value identify the attempts. Call :meth:`tried`
+    for each attempt, and :meth:`forget` when the observed state is the desired state. An action that never
+    works is attempted six times in the first hour, and twice in each later hour.
     """
 
     def __init__(self) -> None:
@@ -113,30 +113,30 @@ class EffectBackoff:
         return max(0.0, due - now) if value == wanted else 0.0
 
     def tried(self, uid: str, what: str, now: float, wanted: object = None) -> None:
-        """An attempt was made."""
+        """Record an attempt."""
         value, last, _ = self._pauses.get((uid, what), (wanted, 0.0, now))
         pause = next_retry(last if value == wanted else 0.0)
         self._pauses[uid, what] = wanted, pause, now + pause
 
     def forget(self, uid: str, what: str) -> None:
-        """The attempt had its effect."""
+        """Remove the delay, because the attempt had its effect."""
         self._pauses.pop((uid, what), None)
 
     def keep(self, uids: Collection[str]) -> None:
-        """Forget the objects that are gone, by the UIDs of those that are there."""
+        """Remove the delays of all objects except those with these UIDs."""
         self._pauses = {key: pause for key, pause in self._pauses.items() if key[0] in uids}
 
 
 def next_retry(pause: float, first: float = FIRST_RETRY, longest: float = MAX_RETRY_DELAY) -> float:
-    """The pause after an attempt without effect, by the pause before it; all in seconds."""
+    """The pause after an attempt without effect, from the previous pause; all in seconds."""
     return min(longest, max(first, pause * 2))
 
 
 class Backoff:
     """Pauses between failed attempts: jittered, growing from ``base`` to ``cap``. All times are in seconds.
 
-    client-go's reflector: 0.8 s to 30 s, doubled, each pause stretched by up to as much again, and back to
-    the start when the last failure is two minutes ago.
+    The defaults are those of client-go's reflector: pauses double from 0.8 s to 30 s, jitter adds up to 100
+    %, and the pauses restart if the last failure is more than two minutes ago.
     """
 
     def __init__(self, base: float = 0.8, cap: float = 30.0, reset_after: float = 120.0) -> None:
@@ -156,5 +156,5 @@ class Backoff:
         return pause * (1 + random)
 
     def reset(self) -> None:
-        """It worked meanwhile: the next failure is the first."""
+        """Restart with the shortest pause, because an attempt succeeded."""
         self._attempts = 0

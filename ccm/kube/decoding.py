@@ -11,7 +11,7 @@ from ccm.kube.objects import ObjectMeta, PartialObject, decode, wire_name
 from ccm.kube.protocol import EventType, Page, WatchEvent
 
 T = TypeVar("T")
-# Seconds. A proxy may ask for hours, and the API server is away for less.
+# In seconds. A proxy may request hours, but the API server isn't unavailable for that long.
 MAX_RETRY_AFTER = 300.0
 _EVENT_TYPES: dict[str, EventType] = {name: name for name in get_args(EventType)}
 
@@ -19,7 +19,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class _Wire(msgspec.Struct, frozen=True, rename=wire_name):
-    """Base of what only this module sees."""
+    """Base of the structs that only this module uses."""
 
 
 class _ListMeta(_Wire, frozen=True):
@@ -60,7 +60,7 @@ class _Status(_Wire, frozen=True):
 
 
 def decode_one(data: bytes, kind: type[T]) -> T:
-    """One object. Raises Unreadable if the text isn't an object of that kind."""
+    """Decode one object. Raises Unreadable if the data isn't an object of this kind."""
     try:
         return decode(data, kind)
     except msgspec.DecodeError as error:
@@ -77,7 +77,7 @@ def decode_page(data: bytes, kind: type[T]) -> tuple[Page[T], str]:
     except msgspec.DecodeError as error:
         raise _bad_answer(f"no list: {error}") from error
     if not raw.metadata.resource_version:
-        # Any other JSON object would be an empty list, and all that was there would seem to be deleted.
+        # Any other JSON object would decode as an empty list, so all cached objects would seem to be deleted.
         raise _bad_answer("the response isn't a list: it has no resourceVersion")
     items: list[T] = []
     undecodable: list[ObjectMeta] = []
@@ -116,7 +116,7 @@ def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> KubernetesError:
-    """The error for a response that isn't a success; its body may be a Status object or anything at all."""
+    """Create the error for an unsuccessful response. Its body may be a Status object or any other data."""
     try:
         answer = decode(body, _Status)
     except msgspec.DecodeError:
@@ -133,14 +133,14 @@ def _error_of_status(status: int, answer: _Status, retry_after: float | None = N
 
 
 def metadata_of(item: Any) -> ObjectMeta:
-    """The metadata of a struct, or of an object in JSON form."""
+    """The metadata of a struct or of a decoded JSON object."""
     if isinstance(item, dict):
         return msgspec.convert(item, PartialObject).metadata
     return item.metadata
 
 
 def _undecodable(raw: msgspec.Raw, error: msgspec.DecodeError) -> ObjectMeta:
-    """The identity of an undecodable object. Raises Unreadable: without one, it would seem deleted."""
+    """The identity of an undecodable object. Raises Unreadable if even the name can't be decoded."""
     try:
         found = decode(raw, _Identified).metadata
     except msgspec.DecodeError:
@@ -158,7 +158,7 @@ def _bad_answer(what: str) -> Unreadable:
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines of at most ``longest`` bytes, wherever its chunks end."""
+    """Splits a stream of chunks into lines of at most ``longest`` bytes."""
 
     def __init__(self, longest: int) -> None:
         self._parts: list[bytes] = []
@@ -166,7 +166,7 @@ class LineSplitter:
         self._length = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that this chunk completes, without their ends and empty ones. Raises AnswerTooLarge."""
+        """The nonempty lines that this chunk completes, without line ends. Raises AnswerTooLarge."""
         *complete, rest = chunk.split(b"\n")
         for piece in complete:
             self._parts.append(piece)

@@ -33,11 +33,11 @@ class NotFound(KubernetesError):
 
 
 class Conflict(KubernetesError):
-    """409: a resourceVersion or a precondition does not hold any more."""
+    """409: the resourceVersion is outdated, or a precondition isn't met."""
 
 
 class AlreadyExists(Conflict):
-    """409 with reason AlreadyExists: create met an object of this name."""
+    """409 with reason AlreadyExists: an object of this name exists."""
 
 
 class Gone(KubernetesError):
@@ -57,19 +57,19 @@ class ServerError(KubernetesError):
 
 
 class ConnectionFailed(KubernetesError):
-    """There is no complete answer: refused, reset, timed out, TLS. The effect of a write is unknown."""
+    """No complete response: refused, reset, timeout, TLS error. The effect of a write is unknown."""
 
 
 class AnswerTooLarge(KubernetesError):
-    """The answer is larger than what we read at once. A list may be asked for by smaller pages."""
+    """The response exceeds our limit. For a list, the caller can request smaller pages."""
 
 
 class Unreadable(KubernetesError):
-    """What came is nothing that an API server says, or not all of it can be read."""
+    """The response isn't a valid response of an API server, or a part can't be decoded."""
 
 
 class LeaseLost(CcmError):
-    """This process does not lead any more and must stop all work at once."""
+    """This process is no longer the leader, and must stop all work immediately."""
 
     def __init__(self, lease: str, identity: str) -> None:
         self.lease = lease
@@ -89,7 +89,7 @@ _BY_STATUS: dict[int, type[KubernetesError]] = {
 
 
 def class_of(status: int, reason: str) -> type[KubernetesError]:
-    """The error that an answer is, by its HTTP status and its Status object's ``reason``; may be empty."""
+    """The error class for an HTTP status and the ``reason`` of the Status object, which may be empty."""
     if reason == "AlreadyExists":
         return AlreadyExists
     if reason == "Expired":

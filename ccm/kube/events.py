@@ -1,12 +1,12 @@
-"""Kubernetes Events, for the people who watch our work with kubectl.
+"""Kubernetes Events, which users read with kubectl.
 
-Reporting must never disturb working: ``event`` only puts a note into a short queue, ``run`` sends, and what
-can't be sent is dropped with a line in the log. Repeated events are folded as in client-go:
+Events must never block controllers: ``event`` adds a note to a short queue, and ``run`` sends the notes. If a
+note can't be sent, ``run`` logs and drops it. Repeated events are aggregated as in client-go:
 
-- the same message again counts up the Event that exists;
-- beyond ten different messages of one reason about one object within ten minutes, they all count up one Event
-  that begins with "(combined from similar events)";
-- an object about which one component talks too much (25 events, then one in five minutes) is muted.
+- a repeated message increases the count of the existing Event;
+- after ten different messages with one reason about one object within ten minutes, further messages increase
+  the count of one Event that begins with "(combined from similar events)";
+- the number of events of one component about one object is limited (25 events, then one in five minutes).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Recorder(Protocol):
-    """Takes events. Controllers need no more than this."""
+    """Accepts Events; the only interface that controllers need."""
 
     def event(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002
         """Report that something happened to an object; never waits, never raises.
 
-        ``reason`` is one word in CamelCase; ``message`` is cut at 1024 bytes, as the API server wants it.
+        ``reason`` is one word in CamelCase; ``message`` is cut at 1024 bytes, the limit of the API server.
         """
         ...
 
@@ -58,7 +58,7 @@ class Recorder(Protocol):
 class EventRecorder:
     """Records Events for one component.
 
-    ``redact`` takes secrets out of messages. Recorders that ``for_component`` makes share one ``outbox``.
+    ``redact`` removes secrets from messages. Recorders from ``for_component`` share one ``outbox``.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class EventRecorder:
         self.outbox = Outbox(transport, host)
 
     def for_component(self, component: str) -> EventRecorder:
-        """A recorder for another component; it shares this one's queue."""
+        """Create a recorder for another component that shares the queue of this recorder."""
         other = copy.copy(self)
         other.component = component
         return other
@@ -92,14 +92,14 @@ class EventRecorder:
 
 @dataclass(slots=True)
 class _Sent:
-    """An Event that exists: where, and how often it happened."""
+    """The path and the count of an existing Event."""
 
     path: str
     count: int
 
 
 class Outbox:
-    """The queue of notes and the memory of the Events that exist already."""
+    """The queue of notes, and a cache of existing Events."""
 
     def __init__(self, transport: Transport, host: str) -> None:
         self._transport = transport
@@ -113,7 +113,7 @@ class Outbox:
         self._last_stamp = 0
 
     def put(self, note: Note) -> None:
-        """Add a note; the oldest is lost when there are too many."""
+        """Add a note. If the queue is full, the oldest note is dropped."""
         if len(self._notes) == _QUEUE:
             log.warning("event_dropped", why="too many events wait", reason=self._notes[0].reason)
         self._notes.append(note)
@@ -121,7 +121,7 @@ class Outbox:
         self._arrived.set()
 
     async def run(self) -> None:
-        """Send, for ever."""
+        """Send notes until cancelled."""
         while True:
             await self._arrived.wait()
             while self._notes:
@@ -133,13 +133,13 @@ class Outbox:
                         "event_dropped", why=str(error), reason=note.reason, object=note.reference.name
                     )
                 except Exception:
-                    # Whatever it is about this note: it must not cost all that come after it.
+                    # An error with this note must not affect later notes.
                     log.exception("event_dropped", reason=note.reason, object=note.reference.name)
             self._arrived.clear()
             self._idle.set()
 
     async def flush(self, timeout: float) -> bool:
-        """Wait at most ``timeout`` seconds until all is sent; whether it was. ``run`` must be running."""
+        """Wait at most ``timeout`` seconds, while ``run`` is running; returns whether all notes are sent."""
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
@@ -158,19 +158,19 @@ class Outbox:
             remember(self._sent, key, await self._create(note))
 
     async def _create(self, note: Note) -> _Sent:
-        # Names are made of the time; two events of one moment must not share one.
+        # Names contain the time, so two events at the same time need different timestamps.
         self._last_stamp = max(self._last_stamp + 1, int(note.at.timestamp() * 1_000_000) * 1000)
         event = new_event(note, self._host, self._last_stamp)
         path = f"/api/v1/namespaces/{event.metadata.namespace}/events"
         try:
             await _patiently(lambda: self._transport.create(path, to_wire(event), Event))
         except AlreadyExists:
-            # A try before arrived, only its answer did not.
+            # An earlier attempt created the Event, but its response was lost.
             log.debug("event_exists", name=event.metadata.name)
         return _Sent(f"{path}/{event.metadata.name}", 1)
 
     async def _count_up(self, sent: _Sent, note: Note) -> bool:
-        """Whether the Event still existed: the API server forgets them after an hour."""
+        """Increase the count. Returns False if the API server has deleted the Event, after an hour."""
         body = {"count": sent.count + 1, "lastTimestamp": timestamp(note.at), "message": note.message}
         try:
             await _patiently(lambda: self._transport.patch(sent.path, body, Event))
@@ -181,11 +181,11 @@ class Outbox:
 
 
 def new_event(note: Note, host: str, nanoseconds: int) -> Event:
-    """The Event object for a note; its name is the object's, as far as it fits, with the time in hexadecimal
+    """The Event object for a note. Its name is the (cut) name of the object, and the time in hexadecimal
     nanoseconds.
     """
     stamp, suffix = timestamp(note.at), f".{nanoseconds:x}"
-    # A part of a name does not end with these; a Node's name alone may be as long as an Event's.
+    # A label of a name can't end with these characters, and a Node's name may have the maximum length.
     name = note.reference.name[: _NAME_LIMIT - len(suffix)].rstrip(".-")
     return Event(
         metadata=ObjectMeta(name=name + suffix, namespace=note.reference.namespace or "default"),
@@ -230,7 +230,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One event as it was reported."""
+    """One reported event, before the aggregation."""
 
     component: str
     reference: ObjectReference
@@ -248,12 +248,12 @@ class Note:
 @dataclass(slots=True)
 class _Similar:
     since: float
-    # Digests: of each of 4,096 subjects there are ten, and tenants choose what a message of 1 KiB has in it.
+    # Digests, because there are ten for each of 4,096 subjects, and messages can have 1 KiB.
     messages: set[bytes] = field(default_factory=set[bytes])
 
 
 class Correlator:
-    """Decides for each note whether it is sent and to which Event it belongs."""
+    """Decides for each note whether to send it, and to which Event it belongs."""
 
     def __init__(self) -> None:
         self._similar: OrderedDict[Hashable, _Similar] = OrderedDict()
@@ -279,7 +279,7 @@ class Correlator:
 
 
 def remember(memory: OrderedDict[Hashable, V], key: Hashable, value: V, *, most: int = _REMEMBERED) -> V:
-    """Store a value and forget the oldest when there are too many; return the value."""
+    """Store and return a value; removes the oldest value if there are too many."""
     memory[key] = value
     memory.move_to_end(key)
     if len(memory) > most:

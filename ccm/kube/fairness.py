@@ -1,4 +1,4 @@
-"""A fair order for several tenants: the one that was served least recently is next."""
+"""A fair order for several tenants: the tenant that was served least recently is next."""
 
 import asyncio
 from collections import deque
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 def namespace_of(key: str) -> str:
-    """The namespace in ``namespace/name``; empty for what is in none."""
+    """The namespace in ``namespace/name``; empty for objects without a namespace."""
     return key.rpartition("/")[0]
 
 
 class FairQueue(Generic[T]):
-    """Items that wait, each in a group. In a group they keep their order."""
+    """Waiting items in groups. The items of one group keep their order."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[T]] = {}
@@ -30,11 +30,11 @@ class FairQueue(Generic[T]):
         return chain.from_iterable(self._waiting.values())
 
     def add(self, group: str, item: T) -> None:
-        """Have an item wait behind those of its group."""
+        """Add an item behind the other items of its group."""
         self._waiting.setdefault(group, deque()).append(item)
 
     def pop(self, may: Callable[[str], bool] = lambda _group: True) -> T | None:
-        """Take the first item of the group that was served least recently, if it may be served at all."""
+        """Take the first item of the least recently served group for which ``may`` is true, or None."""
         groups = [group for group in self._waiting if may(group)]
         if not groups:
             return None
@@ -49,7 +49,7 @@ class FairQueue(Generic[T]):
 
 
 class FairSemaphore:
-    """Lets ``places`` callers work at once, at least one; a :class:`FairQueue` decides which is next."""
+    """Limits the number of concurrent callers to ``places`` (at least 1), in a fair order."""
 
     def __init__(self, places: int) -> None:
         self._free = max(1, places)
@@ -57,7 +57,7 @@ class FairSemaphore:
 
     @asynccontextmanager
     async def take(self, group: str) -> AsyncGenerator[bool, None]:
-        """Take a slot until the end of the block; the value is whether the caller had to wait for it."""
+        """Take a slot until the end of the block. Yields whether the caller waited for the slot."""
         waits = not self._free
         if not waits:
             self._free -= 1
@@ -68,7 +68,7 @@ class FairSemaphore:
                 await slot
             except asyncio.CancelledError:
                 if slot.done() and not slot.cancelled():
-                    self._pass_on()  # it was given to us at the same moment
+                    self._pass_on()  # the slot was assigned at the moment of the cancellation
                 raise
         try:
             yield waits

@@ -19,14 +19,13 @@ from ccm.tracing import Span, current, kubernetes_template
 
 T = TypeVar("T")
 JSON = "application/json"
-# A watch that is silent for this long after it should have ended is taken for a dead connection.
+# A watch is a dead connection if it is silent for this many seconds after its timeout.
 WATCH_GRACE = 15.0
 _TOTAL = 60.0
-# Bytes. A page is decoded as a whole and costs several times its size for a moment, so it has a bound, and
-# who meets a larger one takes the list by smaller pages: 500 objects of 2 KiB fit, and those with as many
-# annotations as the API server takes come one by one. Pages of twice the size left 8 MiB that the allocator
-# could not give back. One object is as large as etcd takes it (1.5 MiB), which JSON's
-# escapes multiply by six at most; what is beyond isn't an object of Kubernetes.
+# In bytes. Decoding a page temporarily needs several times its size. If a page exceeds this limit, the caller
+# requests smaller pages: 500 objects of 2 KiB fit, and objects with the most annotations that the API server
+# accepts are read one by one. After pages of twice the size, the allocator kept 8 MiB. etcd limits one object
+# to 1.5 MiB, and escapes in JSON multiply the size by at most six.
 MAX_PAGE_SIZE = 1024 * 1024
 MAX_OBJECT_SIZE = 16 * 1024 * 1024
 _CONNECT = 10.0
@@ -46,10 +45,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request as it went, for metrics; all times are in seconds.
+    """The result of one request, for metrics. All times are in seconds.
 
-    ``status`` is the HTTP status code, or ``<error>``. ``seconds`` ends with the head of the answer;
-    ``waited`` is what our own limit took before that. ``retry``: the same request had been refused before.
+    ``status`` is the HTTP status code, or ``<error>``. ``seconds`` is the time until the response headers.
+    ``waited`` is the delay by our own rate limit before. ``retry``: the server rejected the same request
+    before.
     """
 
     host: str
@@ -62,7 +62,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Bytes of a request's body and of its answer's, for metrics. Watches, which have no end, don't count."""
+    """The number of bytes in the bodies of a request and its response, for metrics. Excludes watches."""
 
     host: str
     verb: str
@@ -74,16 +74,16 @@ Observer = Callable[[Call | Transfer], None]
 
 
 class Connection(Protocol):
-    """Sends requests with our credentials. ``version`` counts the changes of these and of what we trust."""
+    """Sends requests with our credentials. ``version`` counts changes of the token and of the TLS files."""
 
     version: int
 
     async def send(self, request: Request) -> aiohttp.ClientResponse:
-        """Send and return as soon as the head of the answer is there. Raises what aiohttp raises."""
+        """Send a request, and return after the response headers. Raises the errors of aiohttp."""
         ...
 
     async def renew(self, refused: int) -> bool:
-        """Read all of that again, after ``refused`` was of no use; whether the version is another by now."""
+        """Reload the credentials after the server rejected version ``refused``; returns whether they changed."""
         ...
 
     async def close(self) -> None:
@@ -92,7 +92,7 @@ class Connection(Protocol):
 
 
 class HttpTransport:
-    """A ``Transport`` over HTTP, whose requests ``limiter`` may delay; ``host`` is for metrics."""
+    """A ``Transport`` over HTTP. ``limiter`` may delay requests; ``host`` is for metrics."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class HttpTransport:
         await self._connection.close()
 
     def without_limit(self) -> HttpTransport:
-        """The same connections, for requests that wait for no others and are none that others wait for."""
+        """A transport with the same connections, whose requests bypass the rate limit."""
         return HttpTransport(self._connection, host=self._host, observe=self._observe, grace=self._grace)
 
     async def get(self, path: str, kind: type[T]) -> T:
@@ -130,7 +130,7 @@ class HttpTransport:
         while True:
             body = await self._read("GET", path, query=query, most=most)
             page, more = decode_page(body, kind)
-            # A large page must not be there any more while the next one comes.
+            # Free a large page before the next page arrives.
             del body
             yield page
             del page
@@ -174,7 +174,7 @@ class HttpTransport:
         await self._read("DELETE", path, body=options)
 
     async def text(self, path: str) -> str:
-        """What the server answers to a GET, as it is; for ``/healthz`` and the like."""
+        """The unchanged body of the response to a GET, for example of ``/healthz``."""
         return (await self._read("GET", path)).decode("utf-8", "replace")
 
     async def _read(
@@ -194,14 +194,14 @@ class HttpTransport:
 
     @asynccontextmanager
     async def _open(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Send; yield the answer if it is a success; turn everything that can go wrong into our errors."""
+        """Send a request, and yield the successful response. Raises only KubernetesError."""
         try:
             version = self._connection.version
             try:
                 response = await self._attempt(request)
             except (Unauthorized, aiohttp.ClientSSLError):
-                # Tokens of service accounts are replaced while they are valid, but a slow clock may lag.
-                # If the client does not trust the server, it has sent nothing yet.
+                # Kubernetes replaces tokens before they expire, but with a slow clock, we may be late. After
+                # a TLS error, the client hasn't sent the request yet.
                 if not await self._connection.renew(version):
                     raise
                 response = await self._attempt(request, retry=True)
@@ -241,7 +241,7 @@ class HttpTransport:
         async for chunk in response.content.iter_any():
             size += len(chunk)
             if size > most:
-                # What is left unread is dropped with the connection.
+                # Closing the connection drops the rest of the body.
                 what = f"{request.verb} {request.path}: the response is larger than {most} bytes"
                 raise AnswerTooLarge(message=what)
             parts.append(chunk)

@@ -1,17 +1,17 @@
-"""A local copy of one collection, kept current: list, then watch, for ever.
+"""A local copy of one collection, updated by a list and then by watches.
 
-The promises (client-go's reflector and shared informer, without threads):
+The guarantees are those of client-go's reflector and shared informer, without threads:
 
-- after ``synced`` the copy is complete as of some recent moment and only moves forward;
-- a lost connection, an expired resource version or a malformed response costs a pause and at most a new list,
-  and handlers learn every difference, also of what was deleted meanwhile;
-- pauses grow from 0.8 to 30 seconds with jitter: an API server that comes back is not run over; after a watch
-  that worked they begin again;
-- a list whose pages are too large to be taken at once is taken by smaller ones;
-- an object that can't be decoded is kept as it was last known. It is never taken for deleted.
+- after ``synced``, the copy is complete for a recent resource version, and never older again;
+- a lost connection, an expired resource version or a malformed response causes a pause and at most a new
+  list, and handlers get every difference, including deletions in the meantime;
+- pauses grow from 0.8 to 30 seconds with jitter, to protect an API server that restarts. After a successful
+  watch, the pauses start at 0.8 seconds again;
+- if a page of a list is too large, the informer requests smaller pages;
+- if an object can't be decoded, the informer keeps its last version, and never treats the object as deleted.
 
 Handlers are plain functions ``(old, new)``: old is None for a new object, new is None for a deleted one. They
-run on the event loop and must not block; usually they add a key to a work queue.
+run on the event loop and must not block. Usually, a handler adds a key to a work queue.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from ccm.kube.protocol import Transport, WatchEvent
 T = TypeVar("T", bound=PartialObject)
 Handler = Callable[[T | None, T | None], None]
 
-# Objects. A page of large ones is too much at once; then each try is by a quarter, down to one by one.
+# Objects in a page. If a page is too large, each retry requests a quarter, down to one object.
 _PAGE = 500
 _SMALLER = 4
 _WATCH_AT_LEAST = 300.0
 _QUICK = 1.0
-# A watch that has been open for longer than it takes to fail to connect is taken for a working one.
+# A watch that has been open for longer than a failing connection attempt counts as successful.
 _WORKING_AFTER = 15.0
 
 log = structlog.stdlib.get_logger(__name__)
@@ -45,9 +45,9 @@ log = structlog.stdlib.get_logger(__name__)
 class Informer(Generic[T]):
     """A local, always current copy of one collection.
 
-    Every ``resync`` seconds, handlers are called for all unchanged objects; 0 is never. ``transform`` is
-    applied before an object is stored, as in client-go; it keeps name, namespace, UID and resource version.
-    ``synced`` is set with the first complete list; ``last_error`` is why a list or a watch ended last.
+    Every ``resync`` seconds (0 = never), the informer calls handlers for all objects. As in client-go,
+    ``transform`` changes objects before they are stored, except name, namespace, UID and resource version.
+    ``synced`` is set after the first complete list. ``last_error`` is the last error of a list or a watch.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Informer(Generic[T]):
         return self._objects.get(key)
 
     def items(self) -> list[T]:
-        """All objects, in no particular order. The list is the caller's, the objects are shared."""
+        """All objects, in any order. The caller may change the list, but not the objects."""
         return list(self._objects.values())
 
     def keys(self) -> list[str]:
@@ -93,20 +93,20 @@ class Informer(Generic[T]):
         return list(self._objects)
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Call ``handler(old, new)`` for every object that is there and for every change from now on."""
+        """Call ``handler(old, new)`` for every existing object, and for every later change."""
         self._handlers.append(handler)
         for item in self.items():
             self._call(handler, None, item)
 
     @property
     def failing_since(self) -> float | None:
-        """Event loop's seconds since when nothing but errors came; None while all is well."""
+        """The time (of the event loop) since which all requests have failed; None without errors."""
         if self._watching_since is not None and loop_time() - self._watching_since > _WORKING_AFTER:
             self._failing_since = None
         return self._failing_since
 
     async def run(self) -> None:
-        """Keep the copy current, for ever."""
+        """List and watch until cancelled."""
         if self._resync > 0:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._resync_loop())
@@ -121,8 +121,8 @@ class Informer(Generic[T]):
                     await self._list()
                 await self._watch()
             except (Gone, Unreadable) as error:
-                # Nothing is wrong with the connection: list again at once, but not in a tight loop. A line
-                # that can't be read would come again from this version on, and hide all that follow it.
+                # The connection works, so list again, after a pause. A watch from the old version would
+                # return the undecodable line again, and never reach the lines after it.
                 self._version = ""
                 await self._pause(error, relist=True)
             except KubernetesError as error:
@@ -135,7 +135,7 @@ class Informer(Generic[T]):
             except AnswerTooLarge:
                 if self._page == 1:
                     raise
-                # Remembered: the objects are no smaller the next time.
+                # Keep the smaller size for later lists, because the objects stay large.
                 self._page = max(1, self._page // _SMALLER)
             else:
                 return
@@ -149,7 +149,7 @@ class Informer(Generic[T]):
                 known = {metadata.key: self._objects.get(metadata.key) for metadata in page.undecodable}
                 fresh.update({key: item for key, item in known.items() if item is not None})
                 version = page.resource_version
-                del page  # or all of it would be there still while the next one comes
+                del page  # free the page before the next one arrives
         self._replace(fresh)
         self._version = version
         self._failing_since = None
@@ -166,9 +166,9 @@ class Informer(Generic[T]):
                 self._notify(old, new)
 
     async def _watch(self) -> None:
-        """One watch, from the last version that we saw until it ends."""
+        """Run one watch from the last seen version until the watch ends."""
         started, events = loop_time(), 0
-        # Random, so that not all watches of all replicas end at once.
+        # Random, so that the watches of all replicas don't end at the same time.
         timeout = _WATCH_AT_LEAST * (1 + self._random())
         self._watching_since = started
         watching = self._transport.watch(self.path, self._kind, self._version, timeout=timeout)
@@ -181,11 +181,11 @@ class Informer(Generic[T]):
         finally:
             self._watching_since = None
             if loop_time() - started > _WORKING_AFTER:
-                # A proxy before the API server may end every watch that is silent for half a minute.
+                # A proxy in front of the API server may close every watch that is idle for 30 seconds.
                 self._failing_since = None
                 self._backoff.reset()
         if not events and loop_time() - started < _QUICK:
-            # A server that ends every watch at once would have us spin.
+            # Without a pause, a server that ends every watch immediately would cause a busy loop.
             raise KubernetesError(message="the watch ended immediately without an event")
 
     def _apply(self, change: WatchEvent[T]) -> None:
@@ -210,7 +210,7 @@ class Informer(Generic[T]):
         try:
             handler(old, new)
         except Exception:
-            # A handler's mistake must cost neither the other handlers nor the copy.
+            # An error in a handler must affect neither the other handlers nor the copy.
             log.exception("handler_failed", path=self.path)
 
     async def _pause(self, error: KubernetesError, *, relist: bool = False) -> None:

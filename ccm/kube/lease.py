@@ -1,13 +1,13 @@
-"""Leader election by a Lease: of all replicas at most one works at any time.
+"""Leader election by a Lease: at most one replica works at any time.
 
-The holder writes the Lease every ``retry_period``. A candidate takes it over when it has seen it unchanged
-for the duration that is written in it, on its own monotonic clock: no two clocks are ever compared. The
-holder stops by itself when it could not write for ``renew_deadline``, which is shorter. The difference is the
-time in which its work must end. A write whose response is lost never lengthens it: the deadline counts from
-the time at which the last write that certainly succeeded was sent.
+The holder writes the Lease every ``retry_period``. A candidate acquires the Lease if the Lease hasn't changed
+for the duration in its spec. The candidate measures this time with its own monotonic clock, so no two clocks
+are compared. If the holder can't write for ``renew_deadline``, which is shorter than the duration, the holder
+stops. Its work must end before the duration ends. The deadline starts when the holder sends a write that
+succeeds, so a write with a lost response doesn't extend the deadline.
 
-When the work ends or the process must stop, the Lease is given back, but only after the work has really
-ended; the next replica then starts at once instead of after ``duration``.
+If the work ends or the process must stop, the holder releases the Lease, but only after all work has ended.
+Then the next replica starts immediately, and not after ``duration``.
 """
 
 import asyncio
@@ -48,17 +48,17 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class LeaseObserver:
-    """Called for metrics; ``slow_path`` when a renewal reads the Lease again."""
+    """Callbacks for metrics. ``slow_path`` is called when a renewal reads the Lease again."""
 
     leading: Callable[[bool], None]
     slow_path: Callable[[], None]
 
 
 class LeaderElector:
-    """Holds a Lease while some work runs.
+    """Acquires a Lease, and renews it while the work runs.
 
-    ``identity`` is unique among all replicas and all restarts. ``clock`` gives monotonic seconds, best of a
-    clock that goes on while the machine sleeps; ``now`` is only for the times that people read in the Lease.
+    ``identity`` is unique among all replicas and restarts. ``clock`` returns monotonic seconds, if possible
+    from a clock that runs while the machine is suspended. ``now`` is only for the timestamps in the Lease.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class LeaderElector:
         self._refused = False
 
     def accepted(self) -> str | None:
-        """What is wrong: the API server refused our credentials when it last answered. None if nothing is.
+        """An error message if the last response of the API server rejected our credentials, otherwise None.
 
-        The token of a service account that was deleted stays refused, also when there is another one of its
-        name: only another Pod gets a token of that.
+        If a service account is deleted, its token stays invalid, even if the account is recreated with the
+        same name. Only a new Pod gets a valid token.
         """
         return (
             "the API server rejects the credentials of the cloud-controller-manager"
@@ -108,16 +108,16 @@ class LeaderElector:
         )
 
     def healthy(self) -> str | None:
-        """What is wrong: we lead and have not renewed for much too long. None if nothing is."""
+        """An error message if this leader hasn't renewed the Lease for much too long, otherwise None."""
         silence = self._clock() - self._renewed_at
         if self.is_leader and silence > self._times.duration + _HEALTH_GRACE:
             return f"failed election to renew leadership on lease {self._name}: {silence:.0f} s ago"
         return None
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Wait until we lead, work, and give the Lease back when the work ends or we are cancelled.
+        """Acquire the Lease, run the work, and release the Lease when the work ends or ``run`` is cancelled.
 
-        The work is cancelled when another leads, or may lead. Then LeaseLost is raised: end the process.
+        If another replica leads or may lead, cancels the work and raises LeaseLost. Then end the process.
         """
         await self._acquire()
         self._lead(leading=True)
@@ -145,8 +145,8 @@ class LeaderElector:
         while True:
             started = self._clock()
             try:
-                # As client-go bounds each request (NewFromKubeconfig in its resourcelock): one that is on its
-                # way to an API server that died with the leader must not take the time of those that follow.
+                # As in client-go (NewFromKubeconfig in resourcelock), a timeout per request: a request to an
+                # API server that failed must not delay the next requests.
                 async with asyncio.timeout(self._times.renew_deadline / 2):
                     holds = await self._try()
             except (KubernetesError, TimeoutError) as error:
@@ -160,14 +160,14 @@ class LeaderElector:
             await asyncio.sleep(self._pause())
 
     def _pause(self) -> float:
-        """Seconds until a candidate looks again: as client-go's, or less if the Lease may be taken before."""
+        """Seconds until a candidate's next attempt: client-go's period, or less if the Lease expires."""
         usual = self._times.retry_period * (1 + _JITTER * self._random())
         left = self._expires_at() - self._clock()
         return min(usual, left) if left > 0 else usual
 
     async def _renew_until_lost(self) -> None:
         while True:
-            # Not a moment beyond the deadline: what is left of the duration is the work's, to end.
+            # Don't sleep beyond the deadline, because the work needs the rest of the duration to end.
             await asyncio.sleep(min(self._times.retry_period, self._remaining()))
             remaining = self._remaining()
             if remaining <= 0:
@@ -187,16 +187,16 @@ class LeaderElector:
                 self._renewed_at = started
 
     def _note(self, error: Exception) -> None:
-        """Remember whether we were refused; one who gets no answer knows nothing new."""
+        """Store whether the API server rejected our credentials; errors without a response don't count."""
         if isinstance(error, KubernetesError) and error.status:
             self._refused = isinstance(error, Unauthorized)
 
     def _remaining(self) -> float:
-        """Seconds until we have to give up if no renewal succeeds."""
+        """Seconds until this leader must stop if no renewal succeeds."""
         return max(0.0, self._renewed_at + self._times.renew_deadline - self._clock())
 
     async def _try(self) -> bool:
-        """Write ourselves into the Lease if that is allowed; whether we hold it now."""
+        """Acquire or renew the Lease if that is allowed. Returns whether this process holds the Lease now."""
         if self.is_leader and self._lease is not None:
             try:
                 return await self._write(self._lease)
@@ -217,7 +217,7 @@ class LeaderElector:
 
     def _may_take(self) -> bool:
         if self.is_leader:
-            # The holder that took it may be gone again, but our work was unprotected meanwhile.
+            # If another replica was the holder meanwhile, our work was unprotected, so it must stop.
             return self.holder == self.identity
         return self.holder in ("", self.identity) or self._clock() >= self._expires_at()
 
@@ -244,16 +244,16 @@ class LeaderElector:
         stamp = micro_time(self._now())
         return {
             "holderIdentity": self.identity,
-            # Never less than others are to leave it alone for: it has whole seconds only.
+            # Round up to whole seconds, so that no other replica acquires the Lease too early.
             "leaseDurationSeconds": math.ceil(self._times.duration),
             "acquireTime": before.acquire_time if ours else stamp,
             "renewTime": stamp,
-            # With values that the API server would refuse, no replica could ever take over the Lease.
+            # The API server would reject a larger number, so no replica could acquire the Lease again.
             "leaseTransitions": min(before.lease_transitions + (0 if ours else 1), _MAX_TRANSITIONS),
         }
 
     def _observe(self, lease: Object) -> None:
-        """Remember the Lease, and when we saw it change."""
+        """Store the Lease, and the time of its last change on our clock."""
         spec = _spec_of(lease)
         self._lease = lease
         if spec == self._observed:
@@ -265,11 +265,11 @@ class LeaderElector:
             log.info("leader_changed", lease=self._path, leader=self.holder)
 
     def _expires_at(self) -> float:
-        """On our clock, the moment from which the Lease may be taken if it isn't written until then."""
+        """The time on our clock at which the Lease expires if no replica renews it."""
         return self._observed_at + (self._observed.lease_duration_seconds if self._observed else 0)
 
     async def _release(self) -> None:
-        """Let another replica take over at once. Whatever fails here only costs it the waiting time."""
+        """Let another replica acquire the Lease now. After a failure, that replica waits for the expiry."""
         try:
             async with asyncio.timeout(_RELEASE_TIMEOUT):
                 lease = await self._transport.get(self._path, Object)
@@ -301,7 +301,7 @@ class LeaderElector:
 
 
 def micro_time(at: datetime) -> str:
-    """RFC 3339 with exactly six digits after the second, which is all that Kubernetes' MicroTime accepts."""
+    """Format a time as RFC 3339 with six digits after the second, as MicroTime requires."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -314,7 +314,7 @@ def _text(error: Exception) -> str:
 
 
 async def _stop(task: asyncio.Task[None], grace: float) -> bool:
-    """Cancel a task and wait for its end; whether it ended within ``grace`` seconds."""
+    """Cancel a task and wait for its end. Returns whether the task ended within ``grace`` seconds."""
     task.cancel()
     _, pending = await asyncio.wait({task}, timeout=grace)
     if pending:

@@ -1,25 +1,25 @@
-"""JSON text that is nested more deeply than it can be read.
+"""Shortens JSON text that is nested too deeply for a decoder.
 
-A user who may write an object chooses what its ``metadata.managedFields`` say: the API server stores what
-it receives, nested up to 10,000 times, and sends it in one list with all other objects. Decoders give up
-before that, even over what they pass over, so nothing of such a list could be read.
+A user with write access to an object can put deeply nested JSON into its ``metadata.managedFields``. The API
+server accepts 10,000 levels, and returns the object in a list with all other objects. Decoders fail at fewer
+levels, even in fields that they skip. Without :func:`shallow`, the whole list would be undecodable.
 """
 
 import re
 
-# Levels. Some times as many as Kubernetes' own objects have in a list, with all that is managed of them.
+# Maximum number of levels: several times the depth of a list of Kubernetes' own objects with managedFields.
 DEEPEST = 100
 _NO_API_SERVERS = 20_000
-# A bracket; or a string, which goes on to the end if it has none, with the empty pair of brackets that
-# follows most strings in managedFields. No group is repeated: re would remember each turn of it.
+# Matches a bracket, or a string (an unterminated one up to the end) with the empty pair of brackets that
+# follows most strings in managedFields. No group is repeated, because re would store each repetition.
 _TOKEN = re.compile(rb'([\[{])|([\]}])|"[^"]*+(?:"[^"\[\]{}]*+(?:\{\}|\[\])?)?')
 
 
 def shallow(text: bytes) -> bytes:
-    """The same JSON text with null for most of what is nested more than :data:`DEEPEST` times."""
+    """Replace most values that are nested more than :data:`DEEPEST` times with null."""
     parts: list[bytes] = []
     depth = kept = 0
-    # As long as the text, and no quotation mark in a string.
+    # This copy has the same length as the text, and its strings contain no quotation marks.
     bare = text.replace(rb"\\", b"--").replace(rb"\"", b"--")
     for match in _TOKEN.finditer(bare):
         if match.lastindex == 1:
@@ -27,7 +27,7 @@ def shallow(text: bytes) -> bytes:
                 parts.append(text[kept : match.start()])
             depth += 1
             if depth > _NO_API_SERVERS:
-                break  # it could go on for as long as the text is
+                break  # the rest may have just as many levels
         elif match.lastindex == 2:
             depth -= 1
             if depth == DEEPEST:

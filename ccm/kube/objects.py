@@ -1,11 +1,10 @@
-"""The parts of Kubernetes' objects that we read, as frozen structs.
+"""The fields of Kubernetes' objects that we use, as frozen structs.
 
-Names are Kubernetes' own in snake_case. Every field has a default, so an object that lacks something
-decodes; what we don't name is not kept, which is what makes 5,000 nodes cheap. We never write such an object
-back: writes are patches, or whole objects of our own (Lease, Event).
+The names are those of Kubernetes in snake_case. Every field has a default, so objects without the field can
+be decoded. Other fields are dropped, so 5,000 Nodes need little memory. We never write such an object back:
+writes are patches, or whole objects of our own (Lease, Event).
 
-``null`` means absent, as in Kubernetes itself: ``decode`` tries the fast way and drops nulls only where one
-hurt.
+As in Kubernetes, ``null`` means absent. ``decode`` removes nulls only if the normal decoding fails.
 """
 
 from datetime import datetime
@@ -32,7 +31,7 @@ def wire_name(name: str) -> str:
 
 
 class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename=wire_name):
-    """Base of every struct here: immutable, outside of the garbage collector, empty fields not encoded."""
+    """Base of all structs: immutable, not tracked by the garbage collector, encoded without empty fields."""
 
 
 class ObjectMeta(Part, frozen=True):
@@ -50,18 +49,18 @@ class ObjectMeta(Part, frozen=True):
 
     @property
     def key(self) -> str:
-        """``name``, or ``namespace/name`` for what lives in a namespace."""
+        """``name``, or ``namespace/name`` for a namespaced object."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class PartialObject(Part, frozen=True):
-    """Base of all objects; by itself one of which the rest could not be decoded."""
+    """Base of all objects. An instance of this class is an object without its other fields."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
 class Taint(Part, frozen=True):
-    """Keeps Pods off a node. Whole, unlike other parts: a patch writes all taints of a node."""
+    """A taint of a Node, with all its fields, because a patch writes all taints of a Node."""
 
     key: str = ""
     value: str = ""
@@ -70,7 +69,7 @@ class Taint(Part, frozen=True):
 
 
 class NodeAddress(Part, frozen=True):
-    """One address of a node; type is InternalIP, ExternalIP, Hostname, InternalDNS or ExternalDNS."""
+    """One address of a Node; type is InternalIP, ExternalIP, Hostname, InternalDNS or ExternalDNS."""
 
     type: str = ""
     address: str = ""
@@ -85,7 +84,7 @@ class Condition(Part, frozen=True):
 
 
 class NodeSpec(Part, frozen=True):
-    """What is wanted of a node."""
+    """The spec of a Node."""
 
     provider_id: str = ""
     pod_cidr: str = ""
@@ -94,7 +93,7 @@ class NodeSpec(Part, frozen=True):
 
 
 class NodeStatus(Part, frozen=True):
-    """What a node is."""
+    """The status of a Node."""
 
     addresses: tuple[NodeAddress, ...] = ()
     conditions: tuple[Condition, ...] = ()
@@ -108,7 +107,7 @@ class Node(PartialObject, frozen=True):
 
 
 class ServicePort(Part, frozen=True):
-    """One port of a Service, whole: any change of it counts. ``target_port`` may be a port's name."""
+    """One port of a Service with all its fields, to detect any change. ``target_port`` may be a name."""
 
     name: str = ""
     protocol: str = "TCP"
@@ -119,7 +118,7 @@ class ServicePort(Part, frozen=True):
 
 
 class ServiceSpec(Part, frozen=True):
-    """What is wanted of a Service."""
+    """The spec of a Service."""
 
     type: str = "ClusterIP"
     ports: tuple[ServicePort, ...] = ()
@@ -152,13 +151,13 @@ class LoadBalancerIngress(Part, frozen=True):
 
 
 class LoadBalancerStatus(Part, frozen=True):
-    """Where a load balancer is reached."""
+    """The addresses of a load balancer."""
 
     ingress: tuple[LoadBalancerIngress, ...] = ()
 
 
 class ServiceStatus(Part, frozen=True):
-    """What a Service is."""
+    """The status of a Service."""
 
     load_balancer: LoadBalancerStatus = LoadBalancerStatus()
 
@@ -229,7 +228,7 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def reference_to(item: PartialObject) -> ObjectReference:
-    """The reference that an event about this object carries."""
+    """The reference to this object in an Event."""
     api_version, kind = _KINDS[type(item)]
     metadata = item.metadata
     return ObjectReference(
@@ -243,7 +242,7 @@ def reference_to(item: PartialObject) -> ObjectReference:
 
 
 def to_wire(item: object) -> dict[str, Any]:
-    """The JSON object to send for a struct of ours, with its apiVersion and kind where it has one."""
+    """The JSON object for a struct, with apiVersion and kind if the struct is an object."""
     body = cast("dict[str, Any]", msgspec.to_builtins(item))
     if type(item) in _KINDS:
         body["apiVersion"], body["kind"] = _KINDS[type(item)]
@@ -263,7 +262,7 @@ def decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
         except (UnicodeDecodeError, RecursionError):
             text = shallow(bytes(data))
             if get_origin(kind) is dict:
-                # Of metadata.managedFields, too, where the API server keeps whatever bytes it is given.
+                # This includes metadata.managedFields, where the API server stores invalid bytes.
                 text = text.decode(errors="replace").encode()
             return _decode(text, kind)
     except (UnicodeDecodeError, RecursionError) as error:
@@ -277,7 +276,7 @@ def _decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:
-        # Kubernetes treats null as absent everywhere; only the rare object that has one takes the slow way.
+        # Kubernetes treats null as absent. Only the rare objects with null need this slow path.
         return msgspec.convert(_without_nulls(msgspec.json.decode(data)), kind)
 
 

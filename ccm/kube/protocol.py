@@ -1,8 +1,8 @@
-"""What we ask of a connection to an API server.
+"""The interface of a connection to an API server.
 
 Two classes implement it: :class:`ccm.kube.transport.KubernetesTransport` (the network) and
-:class:`ccm.testing.memory_transport.MemoryTransport` (an API server in this process). All other code takes a
-``Transport``.
+:class:`ccm.testing.memory_transport.MemoryTransport` (an API server in this process). All other code uses the
+protocol ``Transport``.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -42,38 +42,38 @@ class WatchEvent(Generic[T]):
 class Transport(Protocol):
     """A connection to an API server. Paths are absolute: ``/api/v1/nodes/NAME/status``.
 
-    Every method raises a ``ccm.kube.errors.KubernetesError``: what the server said, or ConnectionFailed. All
-    of them may be cancelled; then the effect of a write is unknown.
+    Every method raises a ``ccm.kube.errors.KubernetesError``: the server's error, or ConnectionFailed. You
+    can cancel every call. After that, the effect of a write is unknown.
     """
 
     async def get(self, path: str, kind: type[T]) -> T:
-        """One object. Raises NotFound if there is none."""
+        """Read one object. Raises NotFound if it doesn't exist."""
         ...
 
     def list_pages(
         self, path: str, kind: type[T], *, limit: int = 500, name: str = ""
     ) -> AsyncGenerator[Page[T], None]:
-        """All objects of a collection, page by page, as of one moment; or only those called ``name``.
+        """Read a consistent list of all objects of a collection in pages, or only objects named ``name``.
 
-        That needs the right to list and none to get. Raises Gone if the server forgot that moment (start
-        again), AnswerTooLarge if a page is too large (start again with a smaller ``limit``).
+        This needs the permission to list, but not to get. Raises Gone if the continue token has expired
+        (start again), AnswerTooLarge if a page is too large (start again with a smaller ``limit``).
         """
         ...
 
     def watch(
         self, path: str, kind: type[T], resource_version: str, *, timeout: float
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes of a collection since a resource version. The server ends it after ``timeout`` seconds.
+        """Watch a collection from a resource version. The server ends the watch after ``timeout`` seconds.
 
-        Raises Gone if the server forgot the resource version (list again), ConnectionFailed if the connection
-        broke or was silent for longer than ``timeout`` and some grace.
+        Raises Gone if the resource version is too old (list again), ConnectionFailed if the connection broke
+        or was silent for longer than ``timeout`` plus a grace period.
         """
         ...
 
     async def patch(
         self, path: str, body: Body, kind: type[T], *, content_type: PatchType = MERGE_PATCH
     ) -> T:
-        """Change an object and return it. With metadata.resourceVersion in the body it may raise Conflict."""
+        """Patch an object and return it. Raises Conflict if metadata.resourceVersion is outdated."""
         ...
 
     async def create(self, path: str, body: Body, kind: type[T]) -> T:
@@ -81,7 +81,7 @@ class Transport(Protocol):
         ...
 
     async def update(self, path: str, body: Body, kind: type[T]) -> T:
-        """Replace an object and return it. Only for objects that are wholly ours: unknown fields are lost."""
+        """Replace an object and return it. Only for objects of our own, because unknown fields are lost."""
         ...
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:

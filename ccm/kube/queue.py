@@ -1,15 +1,15 @@
 """The work queue of a controller, with client-go's semantics.
 
-A key is a reminder to look at an object, not a message about it; so equal keys collapse. Three promises
-follow from the two sets below:
+A key means "reconcile this object" and doesn't describe a change, so the queue merges equal keys. ``_dirty``
+and ``_processing`` give three guarantees:
 
-- a key that waits is in the queue once, however often it was added (``_dirty``);
-- a key that is being processed is never handed to a second worker (``_processing``);
-- a key that was added while it was being processed is processed once more afterwards: no change is missed.
+- a waiting key is in the queue only once, even if it was added several times (``_dirty``);
+- no second worker gets a key while a worker processes it (``_processing``);
+- if a key is added while it is being processed, it is processed again afterwards, so no change is missed.
 
-Failed keys come back through ``add_rate_limited``: 5 ms, doubled with each failure up to 1000 s, and all keys
-together never faster than 10 a second beyond a burst of 100. Time is the event loop's, so tests run on a
-virtual clock.
+``add_rate_limited`` adds a failed key again after 5 ms. Each further failure doubles the delay, up to 1000 s.
+All failed keys together share a rate of 10 a second with a burst of 100. The queue uses the time of the event
+loop, so tests can use a virtual clock.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from ccm.tracing import Tracer
 
 @dataclass(frozen=True, slots=True)
 class QueueObserver:
-    """Called when something happens to a queue, for metrics. Times are the event loop's seconds."""
+    """Callbacks for metrics of a queue. Times are in seconds."""
 
     depth: Callable[[int], None]
     added: Callable[[], None]
@@ -35,10 +35,10 @@ class QueueObserver:
 
 
 class WorkQueue:
-    """Keys to work on. All methods belong to one event loop; only ``get`` waits.
+    """A queue of keys. Call all methods from one event loop; only ``get`` waits.
 
-    Keys of several groups take turns, see :class:`~ccm.kube.fairness.FairQueue`; at most ``max_per_group``
-    keys of one group are processed at once, 0 is any number.
+    :class:`~ccm.kube.fairness.FairQueue` decides the order of groups. Workers process at most
+    ``max_per_group`` keys of one group at the same time; 0 means no limit.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class WorkQueue:
         return len(self._waiting)
 
     def add(self, key: str) -> None:
-        """Have this key processed, once, soon."""
+        """Add a key to the queue, unless the key is already waiting."""
         if key in self._dirty:
             return
         self._dirty[key] = loop_time()
@@ -77,7 +77,7 @@ class WorkQueue:
             self._offer(key)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Have this key processed in so many seconds; the earliest of several requests holds."""
+        """Add a key after a delay in seconds. Of several delays for one key, the earliest end applies."""
         if seconds <= 0:
             self.add(key)
             return
@@ -91,32 +91,32 @@ class WorkQueue:
         self._delayed[key] = loop.call_at(due, self._delay_over, key)
 
     def add_rate_limited(self, key: str) -> None:
-        """Have this key processed again after a failure, the later the more failures it had."""
+        """Add a failed key again after a delay that increases with each failure of the key."""
         if self._observer:
             self._observer.retried()
         self.add_after(key, self._limiter.delay(key, loop_time()))
 
     def forget(self, key: str) -> None:
-        """This key succeeded: its next failure is its first."""
+        """Reset the failures of a key that succeeded, so that its next delay is the shortest one again."""
         self._limiter.forget(key)
 
     def failures(self, key: str) -> int:
-        """How often this key was added rate-limited since it was forgotten."""
+        """The number of calls of ``add_rate_limited`` for this key since the last ``forget``."""
         return self._limiter.failures(key)
 
     def is_delayed(self, key: str) -> bool:
-        """Whether this key will be added later by itself, for instance for a retry."""
+        """Whether a delayed addition of this key is pending, for example a retry."""
         return key in self._delayed
 
     async def get(self) -> str:
-        """Wait for a key and take it. Call ``done`` with it afterwards, whatever happens."""
+        """Wait for a key and take it. The caller must call ``done`` for this key, even after an error."""
         while (key := self._waiting.pop(self._has_room)) is None:
             getter = asyncio.get_running_loop().create_future()
             self._getters.append(getter)
             try:
                 await getter
             except asyncio.CancelledError:
-                # If a key was meant for us, the next one must hear of it.
+                # A key may have been offered to this cancelled waiter: wake the next waiter instead.
                 if getter.done() and not getter.cancelled():
                     self._wake_one()
                 raise
@@ -133,7 +133,7 @@ class WorkQueue:
         return key
 
     def done(self, key: str) -> None:
-        """A worker is finished with this key; if it was added meanwhile, it waits again."""
+        """End the processing of a key. If the key was added meanwhile, the key waits again."""
         started = self._processing.pop(key, None)
         if started is None:
             return
@@ -142,14 +142,14 @@ class WorkQueue:
         if not self._busy[group]:
             del self._busy[group]
         if len(self._waiting):
-            self._wake_one()  # the group may have been kept waiting
+            self._wake_one()  # the limit per group may have blocked a key
         if self._observer:
             self._observer.finished(loop_time() - started)
         if key in self._dirty:
             self._offer(key)
 
     def ages(self) -> list[float]:
-        """For each key in the hands of a worker, for how many seconds it has been there."""
+        """For each key that a worker processes, the number of seconds since the worker took it."""
         now = loop_time()
         return [now - started for started in self._processing.values()]
 

@@ -1,9 +1,9 @@
-"""Workers: take a key from the queue, reconcile it, decide when it comes back.
+"""Workers: take a key from the queue, reconcile the key, and requeue the key if necessary.
 
-``reconcile(key)`` reads the world and makes it right; it does not know why it was called. It returns None
-(all done), or the seconds after which it is to look again, or raises (a failure: the key comes back, later
-each time). An error with ``retry_after`` seconds, anywhere in its chain of causes, has the key come back
-exactly then and is not counted as a failure.
+``reconcile(key)`` brings the actual state to the desired state, whatever event added the key. It returns None
+if it is done, or a number of seconds after which the worker requeues the key. If it raises an error, the
+worker requeues the key with an increasing delay. If an error in the chain of causes has ``retry_after``, the
+worker requeues the key after that number of seconds, and doesn't count a failure.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ Reconcile = Callable[[str], Awaitable[float | None]]
 
 
 async def run_workers(queue: WorkQueue, reconcile: Reconcile, workers: int = 1) -> None:
-    """Work on the queue with so many workers until cancelled; never on one key twice at once."""
+    """Run the workers until cancelled. Two workers never process the same key at the same time."""
     if queue.tracer is not None:
         reconcile = _traced(queue.tracer, queue.name, reconcile)
     async with asyncio.TaskGroup() as group:
@@ -47,12 +47,12 @@ async def _work(queue: WorkQueue, reconcile: Reconcile) -> None:
             await process(queue, reconcile, key)
         finally:
             queue.done(key)
-        # Thousands of keys that need no waiting must not keep probes and the lease waiting.
+        # Let probes and the lease renewal run, even if thousands of keys are processed without a wait.
         await asyncio.sleep(0)
 
 
 async def process(queue: WorkQueue, reconcile: Reconcile, key: str) -> None:
-    """Reconcile one key and see to it that it comes back when it should."""
+    """Reconcile one key, and requeue the key if necessary."""
     try:
         again_after = await reconcile(key)
     except Exception as error:
@@ -78,10 +78,10 @@ async def process(queue: WorkQueue, reconcile: Reconcile, key: str) -> None:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """The seconds that an error, or one of those that caused it, asks us to wait."""
+    """The seconds to wait according to an error or one of its causes; None if no error has a time."""
     for link in _chain(error):
         seconds = getattr(link, "retry_after", None)
-        # Zero isn't a time to wait: then the failure is one like any other.
+        # Zero isn't a time to wait, so such an error is an ordinary failure.
         if isinstance(seconds, int | float) and seconds > 0:
             return float(seconds)
     return None

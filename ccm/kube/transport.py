@@ -1,8 +1,8 @@
-"""The connection to a real API server: where it is, who we are, TLS, the connection pool.
+"""The connection to a real API server: address, credentials, TLS, connection pool.
 
-All of that is the ``kubernetes`` package's, which is imported nowhere else. Its models, API classes, watch,
-informer and leader election are not used: the models fail on malformed objects and take thirteen times the
-memory, the rest is unsound, and none of it is imported. docs/design/dependencies.md has the figures.
+Only this module uses the ``kubernetes`` package. It doesn't import the package's models, API classes, watch,
+informer and leader election: the models fail on malformed objects and need thirteen times the memory, and the
+other parts are unreliable. docs/design/dependencies.md has the figures.
 """
 
 # ruff: noqa: E402 - lazy_package_init must come before the imports of the package.
@@ -41,7 +41,7 @@ from kubernetes.aio.config.incluster_config import (
 
 _TOKEN_AGE = 60.0
 _TOKEN = "BearerToken"  # noqa: S105 - the name of the scheme
-# Linux' names of these options (others keep their defaults).
+# The names of these options on Linux. Other systems keep their defaults.
 _KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
 
 log = structlog.stdlib.get_logger(__name__)
@@ -51,13 +51,13 @@ log = structlog.stdlib.get_logger(__name__)
 class _Source:
     """A source of credentials."""
 
-    load: Callable[[Any], Awaitable[None]]  # writes them to a configuration; raises ConfigurationError
-    max_age: float | None = None  # seconds until they are read again; None = after the server refused them
+    load: Callable[[Any], Awaitable[None]]  # loads them into a configuration; raises ConfigurationError
+    max_age: float | None = None  # seconds until the next load; None = only after the server rejected them
     clean: Callable[[], None] = lambda: None  # removes the files of ``load`` after a client was created
 
 
 class KubernetesTransport(HttpTransport):
-    """A ``Transport`` to the API server that a kubeconfig or our service account names; see ``connect``."""
+    """A ``Transport`` to the API server of a kubeconfig or of the Pod's service account; see ``connect``."""
 
     @classmethod
     async def connect(
@@ -90,13 +90,13 @@ class KubernetesTransport(HttpTransport):
 
 
 async def _nothing(_: Any) -> None:
-    """An address alone, without credentials."""
+    """Load no credentials, because only the address is known."""
 
 
 def _kubeconfig(path: str) -> _Source:
     if not any(Path(folder).exists() for folder in path.split(os.pathsep)):
         raise ConfigurationError([f"kubeconfig {path}: there is no such file"])
-    # In a Pod there is none, and it takes YAML, sign-in plugins and the package's own client.
+    # A Pod has no kubeconfig, and this import loads YAML, credential plugins and the package's client.
     import kubernetes.aio.config.kube_config as package  # noqa: PLC0415
 
     async def load(configuration: Any) -> None:
@@ -104,16 +104,16 @@ def _kubeconfig(path: str) -> _Source:
             await cast("Any", package).load_kube_config(
                 path, client_configuration=configuration, persist_config=False
             )
-        except Exception as error:  # the package lets through whatever its parsers raise
+        except Exception as error:  # the package doesn't catch the errors of its parsers
             raise ConfigurationError([f"kubeconfig {path}: {error}"]) from error
 
     def clean() -> None:
-        """Remove what a kubeconfig's keys were read from.
+        """Remove the temporary files with the keys of a kubeconfig.
 
-        TLS wants files, so the package writes some and keeps them until the process ends. One that is
-        killed would leave the keys behind. They are needed only while a client is made.
+        TLS needs files, so the package writes the keys to files and removes them when the process ends. A
+        killed process wouldn't remove them. Only the creation of a client needs the files.
         """
-        cast("Any", package)._cleanup_temp_files()  # noqa: SLF001  it has no public name
+        cast("Any", package)._cleanup_temp_files()  # noqa: SLF001  the package has no public function
 
     return _Source(load, clean=clean)
 
@@ -135,7 +135,7 @@ def _from_service_account(
 
 
 class _Connection:
-    """A client that reads its credentials again: every minute in a Pod, and after the server refused them.
+    """A client that reloads its credentials: every minute in a Pod, and after the server rejected them.
 
     A client reads the TLS files only when it is created. If these files change, new requests use a new
     client. Running requests, for example watches, continue with the old client.
@@ -144,14 +144,14 @@ class _Connection:
     def __init__(self, source: _Source, master: str, user_agent: str) -> None:
         self._source = source
         self._master = master
-        # Without gzip: on a cluster's own network it costs more than it saves.
+        # No gzip, because in a cluster's own network compression costs more time than it saves.
         self._headers = {
             "User-Agent": user_agent,
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
         self._configuration: Any = Configuration()
-        # As clients in Go: older clusters' certificates lack what Python 3.13 began to insist on.
+        # Like clients in Go: certificates of older clusters lack extensions that Python 3.13 requires.
         self._configuration.disable_strict_ssl_verification = True
         self.version = 0  # number of changes of the token or the TLS files
         self._loaded = 0.0
@@ -165,7 +165,7 @@ class _Connection:
     async def open(self) -> None:
         try:
             await self._reload()
-        except OSError as error:  # ssl.SSLError is one
+        except OSError as error:  # includes ssl.SSLError
             raise ConfigurationError([f"certificates of the kubeconfig: {error}"]) from error
         finally:
             self._source.clean()
@@ -180,7 +180,7 @@ class _Connection:
         if age is not None and time.monotonic() - self._loaded > age:
             await self.renew(self.version)
         headers = {**self._headers, "Content-Type": request.content_type, **await self._credentials()}
-        # Nothing is waited for from here on: the client takes the pool that the configuration names.
+        # No await may follow, because the client uses the pool in the shared configuration.
         if self._connector is None:
             self._connector = self._open_pool()
             self._configuration.client_session_kwargs = {"connector": self._connector}
@@ -193,7 +193,7 @@ class _Connection:
         return answer.response
 
     async def _credentials(self) -> dict[str, str]:
-        """The header that says who we are; a sign-in plugin of a kubeconfig may renew it just now."""
+        """The header with our credentials, which a credential plugin of a kubeconfig may renew now."""
         token = (await self._configuration.auth_settings()).get(_TOKEN)
         return {token["key"]: token["value"]} if token and token["value"] else {}
 
@@ -211,7 +211,7 @@ class _Connection:
     async def close(self) -> None:
         for client, connector in (*self._former, (self._client, self._connector)):
             await client.close()
-            # A connector that we bring along is not the session's to close.
+            # The session doesn't close a connector that it didn't create.
             if connector is not None:
                 await connector.close()
 
@@ -220,7 +220,7 @@ class _Connection:
         await self._source.load(self._configuration)
         token = self._configuration.api_key.get(_TOKEN)
         if token:
-            # A file that ends with a newline would make an invalid header.
+            # A newline at the end of the file would make the header invalid.
             token = self._configuration.api_key[_TOKEN] = token.strip()
         if self._master:
             self._configuration.host = self._master.rstrip("/")
@@ -229,7 +229,7 @@ class _Connection:
         self._change_client()
 
     def _change_client(self) -> None:
-        """Make another client if TLS' files have changed. Raises OSError if they can't be decoded."""
+        """Create a new client if the TLS files have changed. Raises OSError if the files can't be decoded."""
         files = _files_of(self._configuration)
         if files == self._files:
             return
@@ -240,12 +240,12 @@ class _Connection:
         self.version += 1
 
     def _open_pool(self) -> aiohttp.TCPConnector:
-        """A pool whose connections notice within half a minute that the other side is gone."""
+        """Open a connection pool that detects a lost peer within 30 seconds."""
         return aiohttp.TCPConnector(ssl=self._client.ssl_context, limit=100, socket_factory=_keepalive_socket)
 
 
 def _files_of(configuration: Any) -> tuple[object, ...]:
-    """What TLS is made from, as it is now; of keys no more than a digest."""
+    """The current TLS settings, with digests in place of the content of files."""
     paths = configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
     digests = (hashlib.sha256(Path(path).read_bytes()).digest() if path else b"" for path in paths)
     return (configuration.verify_ssl, configuration.ca_cert_data, *digests)
