@@ -1,5 +1,5 @@
-"""The control loops, each for any cloud: node, node lifecycle, service, route.
+"""The controllers, independent of the cloud: node, node lifecycle, service, route.
 
-A controller gets a key, reads the state, decides with pure functions, and applies the decision. It never uses
-which event triggered it.
+A controller gets a key, reads the state, decides with pure functions, and applies the decision. The event
+that added the key has no influence.
 """

@@ -1,4 +1,4 @@
-"""Which labels a Node gets. Pure: every function returns the labels to set, none if all is well."""
+"""Chooses the labels of a Node. All functions are pure, and return the labels to set."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,14 +9,14 @@ from ccm.controllers.names import INSTANCE_TYPE, LABEL_PAIRS, REGION, RESERVED_L
 
 @dataclass(frozen=True, slots=True)
 class LabelChanges:
-    """What to set, and which labels of the cloud were left out and why."""
+    """The labels to set, and the skipped labels of the cloud with the reasons."""
 
     set: Mapping[str, str]
     skipped: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def topology_labels(instance: Instance) -> dict[str, str]:
-    """Type, zone and region under both of their names; what the cloud leaves empty is left out."""
+    """The labels for type, zone and region under both of their names, without empty values."""
     values = {INSTANCE_TYPE: instance.type, ZONE: instance.zone, REGION: instance.region}
     values |= {older: values[name] for older, name in LABEL_PAIRS}
     return {key: value for key, value in values.items() if value}
@@ -25,7 +25,7 @@ def topology_labels(instance: Instance) -> dict[str, str]:
 def labels_for(
     instance: Instance, present: Mapping[str, str], copied: Mapping[str, str] | None = None
 ) -> LabelChanges:
-    """Choose labels; ``present`` are the Node's, ``copied`` those from the cloud (:func:`copied_labels`)."""
+    """Choose labels. ``present``: labels of the Node. ``copied``: the result of :func:`copied_labels`."""
     ours: Mapping[str, str] = copied or {}
     wanted = topology_labels(instance)
     skipped: dict[str, str] = {}
@@ -40,18 +40,18 @@ def labels_for(
 
 
 def followed(instance: Instance) -> Instance:
-    """The machine with those labels only that are kept true after a Node's initialization."""
+    """The machine with only the labels that follow the cloud after a Node's initialization."""
     labels = {key: value for key, value in instance.labels.items() if key in instance.followed_labels}
     return replace(instance, type="", zone="", region="", labels=labels)
 
 
 def copied_labels(instance: Instance, present: Mapping[str, str]) -> dict[str, str]:
-    """The cloud's own labels that a Node has: if they change in the cloud, they may change on the Node."""
+    """The labels that a Node has from the cloud. If they change in the cloud, they may change on the Node."""
     return {key: value for key, value in instance.labels.items() if present.get(key) == value}
 
 
 def promoted_labels(present: Mapping[str, str]) -> dict[str, str]:
-    """Labels under their present name that lack or contradict the same label under its older name."""
+    """The current labels to set, because they are missing or differ from the label with the older name."""
     return {
         new: present[old] for old, new in LABEL_PAIRS if old in present and present.get(new) != present[old]
     }

@@ -1,9 +1,9 @@
-"""Keeps a wrong view of the cloud from deleting the cluster.
+"""Prevents the deletion of all Nodes because of wrong data from the cloud.
 
-One machine that disappears is normal. If all disappear at once, the token belongs to another project, or the
-cloud's answers are wrong. If the machines of other Nodes are still found, the view is right, because IDs are
-never reused; but if most are gone, waiting longer costs little. To take a cluster down on purpose, switch the
-breaker off (``--mass-deletion-breaker=false``).
+One missing machine is normal. If all machines disappear at once, the token belongs to another project, or the
+cloud's data is wrong. If some machines still exist, the project is the right one, because IDs are never
+reused. But if most machines are missing, a longer wait costs little. Before you delete a whole cluster,
+disable the breaker (``--mass-deletion-breaker=false``).
 """
 
 import enum
@@ -11,26 +11,26 @@ from dataclasses import dataclass
 
 
 class Verdict(enum.Enum):
-    """What may be done about machines that are absent."""
+    """Whether Nodes without a machine may be deleted."""
 
     DELETE = "delete"
-    WAIT = "wait"  # most are gone: look for longer
-    STOP = "stop"  # all are gone: a person must confirm it
+    WAIT = "wait"  # most machines are missing: check for longer
+    STOP = "stop"  # all machines are missing: a user must confirm it
 
 
 @dataclass(slots=True)
 class MassDeletionBreaker:
-    """Evaluates disappearances, and remembers since when they have lasted."""
+    """Evaluates the number of missing machines, and stores since when too many are missing."""
 
-    on: bool = True  # False = believe everything, as upstream does: for taking a cluster down
-    share: float = 0.5  # the share of the Nodes that may disappear at once without a wait
-    confirm_after: float = 300.0  # seconds that a larger share must stay absent before we believe it
-    # since when too many have been absent, on the clock of `evaluate`; None = they are not
+    on: bool = True  # False, as in upstream = no check, to delete a whole cluster
+    share: float = 0.5  # the share of Nodes that may lose their machine without a wait
+    confirm_after: float = 300.0  # seconds that a larger share must be missing before deletions
+    # since when too many machines are missing, on the clock of `evaluate`; None = not too many
     tripped_at: float | None = None
     verdict: Verdict = Verdict.DELETE  # of the last evaluation
 
     def evaluate(self, *, total: int, absent: int, now: float) -> Verdict:
-        """Say what may be done about ``absent`` of ``total`` machines; ``now``: seconds of a steady clock."""
+        """Decide about ``absent`` of ``total`` machines; ``now``: seconds of a monotonic clock."""
         self.verdict = self._evaluate(total, absent, now)
         return self.verdict
 

@@ -18,7 +18,7 @@ BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 
-# (the label that older programs read, the one that replaced it)
+# (the deprecated label, the label that replaced it)
 LABEL_PAIRS = ((BETA_ZONE, ZONE), (BETA_REGION, REGION), (BETA_INSTANCE_TYPE, INSTANCE_TYPE))
 
 # Labels under these domains belong to Kubernetes; a cloud can't set them.

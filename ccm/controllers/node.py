@@ -1,8 +1,8 @@
-"""The node controller: initializes new Nodes from the cloud, and keeps them current.
+"""The node controller: initializes new Nodes from the cloud, and updates existing Nodes.
 
-A new Node has the taint *uninitialized*, so no ordinary Pod runs there. The controller finds its machine,
-writes the addresses into the status, then writes provider ID and labels and removes the taint in one patch: a
-Node without the taint is complete.
+A new Node has the taint *uninitialized*, so no ordinary Pod runs there. The controller finds the Node's
+machine and writes the addresses into the status. Then one patch writes the provider ID and the labels, and
+removes the taint. So a Node without the taint is complete.
 
 A second loop checks all Nodes every few minutes with one list of the machines, and repairs addresses and
 labels. It also initializes Nodes whose taint was removed by hand before they had a provider ID.
@@ -49,14 +49,14 @@ from ccm.kube.reconciler import run_workers
 
 COMPONENT = "cloud-node-controller"
 QUEUE = "Nodes"
-_PASSING = 3  # failures that aren't reported
-# Of a Node whose machine the cloud does not have, each look is a request that goes before all others, and
-# agents change annotations of Nodes all day.
+_PASSING = 3  # number of failures without an Event
+# For a Node without a machine, each look sends a request with the highest priority, and agents change
+# annotations of Nodes all day.
 _LOOKS_AT_ONCE = 10
 _LOOK_PERIOD = 60.0  # seconds
-AT_ONCE = 500  # Nodes that are refreshed with one list of answers; thousands of them take memory
-MAX_RUNS = 3  # that one list of all machines serves
-# What an admission webhook may refuse, or change back.
+AT_ONCE = 500  # Nodes that one list of results refreshes; a limit, because the results need memory
+MAX_RUNS = 3  # maximum number of runs with one list of machines
+# Changes that an admission webhook may refuse or revert.
 _INTRODUCTION, _ADDRESSES, _LABELS = "introduction", "addresses", "labels"
 _BUCKETS = (1, 4, 16, 64, 256, 1024)
 
@@ -64,31 +64,31 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class NodeNotInitialized(CcmError):
-    """A Node could not be initialized; it keeps its taint and is tried again."""
+    """A Node could not be initialized. The Node keeps its taint, and the controller retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """The owner's choices."""
+    """Options of the node controller."""
 
     concurrent_syncs: int = 1  # `--concurrent-node-syncs`
     concurrent_status_updates: int = 0  # `--concurrent-node-status-updates`; 0 = as many as syncs
     status_update_frequency: float = 300.0  # `--node-status-update-frequency`, seconds between two runs
-    # How old the cloud's answer may be, in seconds, after a failure or for a Node that lost its taint before
-    # it got a provider ID. For other new Nodes it is never older than the Node.
+    # Maximum age of the cloud's data, in seconds, after a failure, or for a Node that lost its taint before
+    # it got a provider ID. For other new Nodes, the data is never older than the Node.
     accepted_age: float = 10.0
-    # `--refresh-node-labels`: update all labels when a machine changes. Off = as upstream: type, zone and
-    # region are set once, and later edits by hand stay.
+    # `--refresh-node-labels`: update all labels when a machine changes. Off, as upstream: type, zone and
+    # region are set once, and later manual changes stay.
     refresh_labels: bool = False
 
     @property
     def status_workers(self) -> int:
-        """How many Nodes are refreshed at the same time."""
+        """The number of Nodes that are refreshed at the same time."""
         return self.concurrent_status_updates or self.concurrent_syncs
 
 
 class NodeMetrics:
-    """Upstream's metrics of this controller."""
+    """The metrics of upstream's node controller."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.taint_removal_delay = Histogram(
@@ -108,7 +108,7 @@ class NodeMetrics:
 
 
 class NodeController:
-    """Initializes new Nodes from the cloud, and keeps them current, while its ``run`` runs."""
+    """Initializes new Nodes from the cloud, and updates existing Nodes, while ``run`` is running."""
 
     def __init__(
         self,
@@ -139,14 +139,14 @@ class NodeController:
         nodes.add_handler(self._on_node)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run the controller until cancelled."""
         await self._nodes.synced.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._status_loop(), name="node-status")
             group.create_task(run_workers(self.queue, self.reconcile, self._options.concurrent_syncs))
 
     def healthy(self) -> str | None:
-        """What is wrong, or None."""
+        """An error message, or None if the controller is healthy."""
         if not self._nodes.synced.is_set():
             return "the list of nodes is not complete yet"
         since = self._status_failing_since
@@ -163,7 +163,7 @@ class NodeController:
             return wait
         try:
             if has_taint(node, UNINITIALIZED_TAINT):
-                # Our copy may lag behind what we wrote ourselves.
+                # Skip a cached Node that is older than our last write.
                 if version_of(node) >= self._written.get(name, 0):
                     await self._initialize(node)
             elif not node.spec.provider_id:
@@ -192,7 +192,7 @@ class NodeController:
         if changed is not None:
             copy = self._nodes.get(name)
             if copy is not None and version_of(copy) < version_of(changed):
-                # Until the cached Node has this version.
+                # Skip the Node until the cache has this version.
                 self._written[name] = version_of(changed)
             if has_taint(changed, UNINITIALIZED_TAINT):
                 self._writes.tried(node.metadata.uid, _INTRODUCTION, loop_time())
@@ -204,17 +204,17 @@ class NodeController:
             self._recorder.event(reference_to(node), "Normal", "Synced", "Node synced successfully")
 
     def _accepted_age(self, name: str) -> float:
-        """How old the cloud's answer about a new Node may be, in seconds.
+        """The maximum age of the cloud's data about a new Node, in seconds.
 
-        An answer older than the Node may describe a former machine of that name, and a provider ID is never
-        corrected. A later one is true of the Node, however long it was queued: one list serves all Nodes that
-        appear together. After a failure, only a new answer helps.
+        Data older than the Node may describe a former machine with this name, and the provider ID can't be
+        changed later. Data newer than the Node is valid even after a long wait in the queue, so one list
+        serves all Nodes that appear together. After a failure, only new data helps.
         """
         waited = loop_time() - self._first_seen.get(name, loop_time())
         return min(waited, self._options.accepted_age) if self.queue.failures(name) else waited
 
     async def _repair(self, node: Node) -> None:
-        """Initialize a Node that lost its taint before it got a provider ID, if there is a machine."""
+        """Initialize a Node that lost its taint before it got a provider ID, if its machine exists."""
         try:
             instance = await self._instances.get(view_of(node), accepted_age=self._options.accepted_age)
         except (NotOurs, InstanceNotFound):
@@ -224,7 +224,7 @@ class NodeController:
             self._recorder.event(reference_to(node), "Normal", "Synced", "Node synced successfully")
 
     async def _introduce(self, node: Node, instance: Instance) -> Node | None:
-        """Write all that the cloud knows of a Node, addresses first; None = it was all there."""
+        """Write the cloud's data to a Node, addresses first. Returns None if the rest needs no change."""
         report(self._recorder, reference_to(node), instance.notices)
         name = node.metadata.name
         if not (node.spec.provider_id or instance.provider_id):
@@ -242,7 +242,7 @@ class NodeController:
         return changed
 
     def _explain_failure(self, node: Node, error: CloudError) -> None:
-        """Tell why a Node keeps its taint; a failure that has no reason of its own only when it lasts."""
+        """Report why a Node keeps its taint. An error without notices is reported only if it lasts."""
         text = f"The cloud provider could not read the machine of this Node: {error}"
         lasting = [Notice("NodeNotInitialized", text)]
         passing = self.queue.failures(node.metadata.name) < _PASSING
@@ -286,17 +286,17 @@ class NodeController:
             await asyncio.sleep(self._options.status_update_frequency)
 
     async def refresh_all(self) -> None:
-        """Refresh every initialized Node once, with one look at the cloud."""
+        """Refresh every initialized Node once, with one list of machines."""
         nodes = [node for node in self._nodes.items() if self._is_ours_to_refresh(node)]
         started = loop_time()
         for some in evenly(nodes, AT_ONCE):
-            # The first look serves all: what is newer than this run is new enough.
+            # All parts accept the list of the first part: a list from this run is new enough.
             age = accepted_age(len(nodes), self._options.status_update_frequency) + loop_time() - started
             try:
                 answers = await self._instances.list([view_of(node) for node in some], accepted_age=age)
             except CloudError as error:
                 self._status_failing_since = self._status_failing_since or loop_time()
-                log.error("nodes_not_refreshed", error=str(error))  # noqa: TRY400 - foreseen, no stack needed
+                log.error("nodes_not_refreshed", error=str(error))  # noqa: TRY400 - expected, no stack trace
                 return
             refresh = partial(self._refresh, answers)
             await each(some, refresh, at_once=self._options.status_workers)
@@ -310,7 +310,7 @@ class NodeController:
         return not provider_id or self._instances.owns(provider_id)
 
     async def _refresh(self, answers: Mapping[str, Instance | CloudError], node: Node) -> None:
-        """Refresh one Node; whatever is wrong with it must not stop the others."""
+        """Refresh one Node. An error with this Node must not affect other Nodes."""
         name = node.metadata.name
         answer = answers.get(name)
         if not isinstance(answer, Instance):
@@ -331,7 +331,7 @@ class NodeController:
             self._explain_mismatch(node, error)
             log.warning("addresses_not_refreshed", node=name, why=str(error))
         except KubernetesError as error:
-            log.error(  # noqa: TRY400 - foreseen, no stack needed
+            log.error(  # noqa: TRY400 - expected, no stack trace
                 "node_not_refreshed",
                 node=name,
                 why=f'Failed to update node addresses for node "{name}": {error}',
@@ -339,7 +339,7 @@ class NodeController:
         await self._refresh_labels(node, answer if self._options.refresh_labels else followed(answer))
 
     def _may_write(self, node: Node, what: str, wanted: object) -> bool:
-        """Whether to write a part of a Node now, which may have had no effect before; None = it is right."""
+        """Whether to write ``wanted`` now; None = no change is needed. Writes without effect are delayed."""
         uid, now = node.metadata.uid, loop_time()
         if wanted is None:
             self._writes.forget(uid, what)
@@ -374,11 +374,11 @@ class NodeController:
         elif old is None or _relevant(old) != _relevant(new):
             self._look(new)
         elif has_taint(new, UNINITIALIZED_TAINT) and not self.queue.failures(new.metadata.name):
-            # It was left alone the last time. A failed one comes back by its back-off, not by heartbeats.
+            # The last look changed nothing. Failed Nodes are retried by the backoff, not by heartbeats.
             self._look(new)
 
     def _look(self, node: Node) -> None:
-        """Look at a Node that changed; if that may ask the cloud, it is rate-limited."""
+        """Queue a changed Node. If the look may send a request to the cloud, it is rate-limited."""
         name = node.metadata.name
         if node.spec.provider_id and not has_taint(node, UNINITIALIZED_TAINT):
             self._looks.forget(name)
@@ -398,17 +398,17 @@ class NodeController:
 
 
 def accepted_age(nodes: int, frequency: float) -> float:
-    """How old, in seconds, a list of all machines may be that refreshes Nodes every ``frequency`` seconds.
+    """Maximum age of a list of machines, in seconds, if Nodes are refreshed every ``frequency`` seconds.
 
-    A list of a thousand machines takes 20 requests, and addresses of running machines hardly ever change: in
-    a large cluster one list serves two or three runs.
+    A list of a thousand machines needs 20 requests, and addresses of running machines rarely change. So in a
+    large cluster, two or three runs use the same list.
     """
     runs = min(MAX_RUNS, -(-nodes // AT_ONCE)) or 1
     return frequency * (runs - 0.5)
 
 
 def introduction(node: Node, instance: Instance) -> dict[str, Any] | None:
-    """The patch that completes a Node: provider ID, labels, and the taint's end."""
+    """The patch that completes a Node: sets provider ID and labels, and removes the taint."""
     spec: dict[str, Any] = {} if node.spec.provider_id else {"providerID": instance.provider_id}
     if untaint := remove_taints(node, lambda taint: taint.key == UNINITIALIZED_TAINT):
         spec |= untaint["spec"]
@@ -418,6 +418,6 @@ def introduction(node: Node, instance: Instance) -> dict[str, Any] | None:
 
 
 def _relevant(node: Node) -> tuple[object, ...]:
-    """What the controller looks at; heartbeats change none of it."""
+    """The fields that the controller uses. Heartbeats don't change them."""
     metadata = node.metadata
     return metadata.uid, metadata.labels, metadata.annotations, node.spec.provider_id, node.spec.taints

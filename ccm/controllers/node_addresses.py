@@ -1,7 +1,7 @@
-"""Which addresses a Node gets.
+"""Chooses the addresses of a Node.
 
-The cloud lists the machine's addresses. If the kubelet was started with ``--node-ip``, an annotation has
-these addresses. They come first, and replace all others of their types.
+The cloud lists the machine's addresses. If the kubelet runs with ``--node-ip``, an annotation of the Node
+contains these addresses. The provided addresses come first, and replace all others of their types.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ccm.kube.objects import Node
 
 
 class ProvidedNodeIpInvalid(CcmError):
-    """The kubelet's ``--node-ip`` (``provided``) can't be met with the addresses that the cloud offers."""
+    """The cloud doesn't offer the addresses of the kubelet's ``--node-ip`` (``provided``)."""
 
     def __init__(self, node: str, provided: str, offered: Sequence[Address], why: str) -> None:
         super().__init__(f'provided node ip for node "{node}" is not valid: {why}')
@@ -28,7 +28,7 @@ def wanted_addresses(node: Node, offered: Sequence[Address]) -> list[Address]:
     """The addresses for a Node's status; raises ProvidedNodeIpInvalid for an annotation without a match."""
     addresses = list(offered)
     if not any(address.type == HOSTNAME for address in addresses):
-        # A cloud that knows no host name leaves the kubelet's.
+        # If the cloud has no host name, keep the host name from the kubelet.
         present = node.status.addresses
         addresses += [Address(HOSTNAME, kept.address) for kept in present if kept.type == HOSTNAME]
     provided = node.metadata.annotations.get(PROVIDED_NODE_IP)
@@ -38,10 +38,10 @@ def wanted_addresses(node: Node, offered: Sequence[Address]) -> list[Address]:
 
 
 def prefer(name: str, addresses: Sequence[Address], provided: str) -> list[Address]:
-    """Put the provided addresses first and drop others of their types.
+    """Put the provided addresses first, and remove other addresses of their types.
 
-    ``provided`` is one IP, or two of different families with a comma in between; otherwise, or if one of them
-    is not in ``addresses``, raises ProvidedNodeIpInvalid, which has the Node's ``name``.
+    ``provided`` has one IP address, or two of different families with a comma. Raises ProvidedNodeIpInvalid
+    for other texts, or if ``addresses`` lacks an address. ``name`` is the Node's name.
     """
     try:
         wanted = _parse(provided)

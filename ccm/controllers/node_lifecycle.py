@@ -1,12 +1,12 @@
-"""The node lifecycle controller: deletes Nodes whose machine is gone, taints those whose machine is off.
+"""The node lifecycle controller: deletes Nodes without a machine, and taints Nodes whose machine is off.
 
-A Node that is Ready needs no request to the cloud. One that is not Ready is checked soon, and then less and
-less often while nothing changes. It is deleted only if the breaker permits it, the cloud has said twice,
-asked directly and some time apart, that its machine does not exist, and the Node is still the same object. A
-Node of another cloud, or one that never got a provider ID, is never deleted.
+A Ready Node needs no request to the cloud. A Node that isn't Ready is checked with increasing intervals. The
+controller deletes the Node only if the breaker permits the deletion, two direct requests at different times
+report that the machine doesn't exist, and the Node is still the same object. Nodes of another cloud are never
+deleted, nor, by default, Nodes without a provider ID.
 
-A Node under deletion waits for its finalizers and is not checked. A deletion that is refused, or a taint that
-the API server does not accept, is tried six times in the first hour and twice in each later one.
+A Node under deletion isn't checked, because it only waits for its finalizers. A refused deletion or taint is
+attempted six times in the first hour, and twice in each later hour.
 """
 
 import asyncio
@@ -42,34 +42,34 @@ from ccm.kube.protocol import Transport
 
 COMPONENT = "cloud-node-lifecycle-controller"
 SHUTDOWN = Taint(key=SHUTDOWN_TAINT, effect="NoSchedule")
-# Kubernetes reads the key alone. The value distinguishes our taint from one set by hand ("nodeshutdown").
+# Kubernetes uses only the key. The value distinguishes our taint from a manual taint ("nodeshutdown").
 OUT_OF_SERVICE = Taint(key=OUT_OF_SERVICE_TAINT, value="shut-down-in-cloud", effect="NoExecute")
-CENSUS_AGE = 30.0  # seconds: how old the list may be that the breaker looks at
+CENSUS_AGE = 30.0  # seconds: maximum age of the list for the breaker
 RETRY_CENSUS_AGE = 600.0  # seconds: the same for Nodes whose deletion was tried before
-_PATIENCE = 300.0  # seconds without an answer of the cloud that are no reason to call ourselves unwell
+_PATIENCE = 300.0  # seconds of failures before the controller is unhealthy
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLifecycleOptions:
-    """The owner's choices."""
+    """Options of the node lifecycle controller."""
 
     monitor_period: float = 5.0  # `--node-monitor-period`: seconds between two runs
-    # the longest time, in seconds, between two checks of a Node that is not Ready
+    # maximum seconds between two checks of a Node that isn't Ready
     longest_interval: float = 60.0
-    # how often the cloud, asked directly, must deny a machine before its Node is deleted
+    # number of direct requests that must report a missing machine before its Node is deleted
     confirmations: int = 2
-    # also delete Nodes for which no machine was ever found, as upstream does
+    # like upstream, also delete Nodes without a provider ID
     delete_without_provider_id: bool = False
-    out_of_service: bool = False  # also set the taint that frees a shut-down Node's volumes and Pods
-    concurrent_syncs: int = 1  # `--concurrent-node-lifecycle-syncs`: how many Nodes are tainted at once
-    # don't believe at once that most machines are gone, and never that all are gone
+    out_of_service: bool = False  # also set the taint that releases the volumes and Pods of a shut-down Node
+    concurrent_syncs: int = 1  # `--concurrent-node-lifecycle-syncs`: maximum number of concurrent taints
+    # wait if most machines are missing, and stop if all machines are missing
     mass_deletion_breaker: bool = True
 
 
 class NodeLifecycleMetrics:
-    """Upstream's metrics of this controller, and one of ours."""
+    """The metrics of upstream's controller, and one of our own."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.duration = Histogram(
@@ -95,22 +95,22 @@ class NodeLifecycleMetrics:
 class _Suspect:
     """A Node that is not Ready."""
 
-    uid: str  # of the Node; another Node of the same name starts from zero
-    due: float  # when to check it next
+    uid: str  # UID of the Node, because a new Node with this name starts from zero
+    due: float  # time of the next check
     interval: float  # seconds until the check after that
-    absent: bool = False  # whether the last check did not find its machine
-    denials: int = 0  # how often the cloud, asked directly, has denied its machine
-    # seconds to wait if the Node is still there after the next deletion; 0 = no deletion was tried
+    absent: bool = False  # whether the machine was missing in the last check
+    denials: int = 0  # number of direct requests that reported a missing machine
+    # seconds until the next deletion if the Node still exists; 0 = no deletion was attempted
     retry: float = 0.0
 
     @property
     def is_denied(self) -> bool:
-        """Whether the cloud, asked directly, denied its machine the last time."""
+        """Whether the last direct request reported that the machine doesn't exist."""
         return self.absent and (self.denials > 0 or self.retry > 0)
 
 
 class NodeLifecycleController:
-    """Deletes Nodes whose machine is gone and taints those whose machine is off, while its ``run`` runs."""
+    """Deletes Nodes without a machine and taints Nodes whose machine is off, while ``run`` is running."""
 
     def __init__(
         self,
@@ -134,15 +134,15 @@ class NodeLifecycleController:
         self._failing_since: float | None = None
 
     async def run(self) -> None:
-        """Work until cancelled."""
-        # Upstream does not wait; but an incomplete list of Nodes must not look like a small cluster.
+        """Run the controller until cancelled."""
+        # Unlike upstream, wait: with an incomplete list of Nodes, the cluster would seem to be small.
         await self._nodes.synced.wait()
         while True:
             await self.monitor()
             await asyncio.sleep(self._options.monitor_period)
 
     def healthy(self) -> str | None:
-        """What is wrong, or None."""
+        """An error message, or None if the controller is healthy."""
         if not self._nodes.synced.is_set():
             return "the list of nodes is not complete yet"
         if self._breaker.verdict is Verdict.STOP:
@@ -155,7 +155,7 @@ class NodeLifecycleController:
         )
 
     async def monitor(self) -> None:
-        """Look once at every Node."""
+        """Check every Node once."""
         started = loop_time()
         due: list[Node] = []
         names: set[str] = set()
@@ -168,13 +168,13 @@ class NodeLifecycleController:
                 if not self._is_foreign(node):
                     await self._write(node, "untaint", lambda fresh: remove_taints(fresh, is_our_taint))
             elif node.metadata.deletion_timestamp is not None:
-                # Its finalizers decide when it goes; asking for the deletion again would change nothing.
+                # The Node waits for its finalizers, so another deletion would have no effect.
                 self._suspects.pop(node.metadata.name, None)
             elif self._is_due(node):
                 due.append(node)
         self._suspects = {name: one for name, one in self._suspects.items() if name in names}
         self._writes.keep(uids)
-        # A machine that a direct GET denied is read directly again: a list would add nothing.
+        # If a direct GET reported a missing machine, send a direct GET again, because a list isn't proof.
         absent = [node for node in due if self._suspects[node.metadata.name].is_denied]
         absent += await self._examine([node for node in due if node not in absent])
         if absent:
@@ -197,7 +197,7 @@ class NodeLifecycleController:
         return suspect.due <= loop_time()
 
     async def _examine(self, nodes: Sequence[Node]) -> list[Node]:
-        """Look at Nodes that are not Ready, and return those whose machines seem to be gone."""
+        """Check Nodes that aren't Ready, and return the Nodes whose machines seem to be gone."""
         if not nodes:
             return []
         answers = await self._ask(nodes)
@@ -219,7 +219,7 @@ class NodeLifecycleController:
         return absent
 
     def _may_delete(self, node: Node) -> bool:
-        """A Node without provider ID may be another cloud's that is not initialized yet."""
+        """By default, False without a provider ID: it may be an uninitialized Node of another cloud."""
         return bool(node.spec.provider_id) or self._options.delete_without_provider_id
 
     def _look_later(self, suspect: _Suspect) -> None:
@@ -227,8 +227,8 @@ class NodeLifecycleController:
         suspect.interval = min(suspect.interval * 2, self._options.longest_interval)
 
     async def _ask(self, nodes: Sequence[Node]) -> dict[str, Instance | CloudError]:
-        """What the cloud says of Nodes, from a recent list; errors are logged."""
-        # A new Node needs no taint of a machine that is off: it has one that keeps all Pods away.
+        """The cloud's data about Nodes from a recent list. Logs errors."""
+        # A new Node needs no shutdown taint, because its taint *uninitialized* already repels all Pods.
         views = [view_of(node, asks_power=not has_taint(node, UNINITIALIZED_TAINT)) for node in nodes]
         answers: dict[str, Instance | CloudError]
         try:
@@ -242,7 +242,7 @@ class NodeLifecycleController:
         for name, answer in answers.items():
             self._count("instance_exists", answer)
             if isinstance(answer, Instance):
-                # One response has both, but upstream's dashboards show two.
+                # One response contains both results, but upstream's metrics count two requests.
                 self._count("instance_shutdown", answer)
             if isinstance(answer, CloudError) and not isinstance(answer, InstanceNotFound | NotOurs):
                 log.error("node_not_checked", node=name, why=_why_unknown(name, answer))
@@ -253,7 +253,7 @@ class NodeLifecycleController:
         self._metrics.calls.labels(operation, _result(answer)).inc()
 
     async def _is_confirmed(self, node: Node, suspect: _Suspect) -> bool:
-        """Ask directly for one machine; True when the cloud has denied it often enough."""
+        """Read one machine directly. Returns True after enough responses that it doesn't exist."""
         name = node.metadata.name
         try:
             await self._instances.get(view_of(node), accepted_age=0)
@@ -264,7 +264,7 @@ class NodeLifecycleController:
             suspect.due = loop_time() + suspect.interval
             self._count("instance_exists", error)
         except CloudError as error:
-            # A proof of absence is not to be had now; what was proven before is as good as nothing.
+            # The request failed, so it is unknown whether the machine exists. Count from zero again.
             suspect.denials, suspect.absent = 0, False
             self._look_later(suspect)
             report(self._recorder, reference_to(node), error.notices)
@@ -276,7 +276,7 @@ class NodeLifecycleController:
         return suspect.denials >= max(1, self._options.confirmations)
 
     async def _mark(self, found: tuple[Node, Instance]) -> None:
-        """Taint a Node whose machine is off. It is untainted when it is Ready again, not before."""
+        """Taint a Node whose machine is off. The taint stays until the Node is Ready again."""
         node, instance = found
         if not instance.shut_down:
             return
@@ -285,7 +285,7 @@ class NodeLifecycleController:
             await self._write(node, "free volumes", free_volumes)
 
     async def _is_off(self, node: Node) -> bool:
-        """Ask directly: volumes of a machine that runs must not be given to another one."""
+        """Read the machine directly, because volumes of a running machine must not be attached elsewhere."""
         try:
             instance = await self._instances.get(view_of(node, asks_power=True), accepted_age=0)
         except CloudError as error:
@@ -296,7 +296,7 @@ class NodeLifecycleController:
         return instance.shut_down
 
     async def _write(self, node: Node, what: str, change: Callable[[Node], dict[str, Any] | None]) -> None:
-        """Change a Node; what fails or has no effect is logged, and tried again later, ever more rarely."""
+        """Change a Node. Logs errors. Retries after errors or without effect have increasing delays."""
         name, uid = node.metadata.name, node.metadata.uid
         if change(node) is None:
             self._writes.forget(uid, what)
@@ -306,11 +306,11 @@ class NodeLifecycleController:
             except KubernetesError as error:
                 log.error("node_not_changed", node=name, what=what, why=str(error))  # noqa: TRY400
                 if isinstance(error, ConnectionFailed):
-                    return  # that was no refusal
+                    return  # not a refusal, so retry without delay
             self._writes.tried(uid, what, loop_time())
 
     async def _remove(self, nodes: Sequence[Node]) -> None:
-        """Delete Nodes, if the breaker allows it and asking directly confirms it."""
+        """Delete Nodes, if the breaker allows the deletion and direct requests confirm it."""
         tried = all(self._suspects[node.metadata.name].retry for node in nodes)
         verdict = await self._census(RETRY_CENSUS_AGE if tried else CENSUS_AGE)
         self._set_verdict(verdict)
@@ -323,7 +323,7 @@ class NodeLifecycleController:
                 await self._delete(node, suspect)
 
     async def _census(self, age: float) -> Verdict:
-        """Look at all machines, in a list that is at most so old, and evaluate the breaker."""
+        """Count the missing machines in a list of this maximum age, and evaluate the breaker."""
         ours = [node for node in self._nodes.items() if not self._is_foreign(node) and self._may_delete(node)]
         try:
             answers = await self._instances.list([view_of(node) for node in ours], accepted_age=age)
@@ -353,7 +353,7 @@ class NodeLifecycleController:
             if isinstance(error, ConnectionFailed):
                 self._look_later(suspect)
                 return
-        # A Node that is gone takes its suspicion along. One that stays is asked about again, but not soon.
+        # A deleted Node loses its entry later. If the Node stays, retry with an increasing delay.
         suspect.retry = next_retry(suspect.retry)
         suspect.due = loop_time() + suspect.retry
 
@@ -372,12 +372,12 @@ def _why_unknown(name: str, error: CloudError) -> str:
 
 
 def free_volumes(node: Node) -> dict[str, Any] | None:
-    """The patch that frees a Node's volumes; None = it has the taint."""
+    """The patch with the taint that releases a Node's volumes; None = the Node has the taint."""
     return None if has_taint(node, OUT_OF_SERVICE_TAINT) else add_taint(node, OUT_OF_SERVICE)
 
 
 def is_our_taint(taint: Taint) -> bool:
-    """Whether a taint is one that we gave a Node because its machine was off."""
+    """Whether this controller set the taint because the machine was off."""
     return (taint.key, taint.effect) == (SHUTDOWN.key, SHUTDOWN.effect) or taint == OUT_OF_SERVICE
 
 

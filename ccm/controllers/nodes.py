@@ -16,7 +16,7 @@ from ccm.kube.protocol import Transport
 
 T = TypeVar("T")
 TRIES = 20
-PAUSE = 0.05  # seconds, and up to as much again
+PAUSE = 0.05  # seconds, plus up to 100 % jitter
 
 
 def node_path(name: str, subresource: str = "") -> str:
@@ -25,7 +25,7 @@ def node_path(name: str, subresource: str = "") -> str:
 
 
 def view_of(node: Node, *, asks_power: bool = False) -> NodeView:
-    """What a cloud gets to see of a Node; ``asks_power``: see :class:`~ccm.cloud.NodeView`."""
+    """The part of a Node that a cloud gets; ``asks_power``: see :class:`~ccm.cloud.NodeView`."""
     return NodeView(
         name=node.metadata.name,
         provider_id=node.spec.provider_id,
@@ -38,7 +38,7 @@ def view_of(node: Node, *, asks_power: bool = False) -> NodeView:
 
 
 def trim_node(node: Node) -> Node:
-    """What is kept in memory of a Node: all that we name of it, and its annotations up to a bound."""
+    """Trim a Node for the cache: all fields of the struct, and annotations up to a limit."""
     annotations = trim_annotations(node.metadata.annotations)
     if annotations is node.metadata.annotations:
         return node
@@ -57,28 +57,28 @@ def has_taint(node: Node, key: str) -> bool:
 
 
 def is_ready(node: Node) -> bool:
-    """Whether a Node's condition Ready is True; no condition counts as unknown."""
+    """Whether a Node's condition Ready is True; False without this condition."""
     return any(
         condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions
     )
 
 
 def report(recorder: Recorder, about: ObjectReference, notices: Iterable[Notice]) -> None:
-    """Make Events of a cloud's notices."""
+    """Create Events for a cloud's notices."""
     for notice in notices:
         recorder.event(about, "Warning" if notice.warning else "Normal", notice.reason, notice.message)
 
 
 def identity(node: Node) -> dict[str, str]:
-    """What goes into a patch's metadata so that it is refused if another Node has the name by now."""
+    """The metadata of a patch that must fail if a new Node has the name now."""
     return {"uid": node.metadata.uid} if node.metadata.uid else {}
 
 
 async def patch_addresses(transport: Transport, node: Node, addresses: Sequence[Address]) -> Node | None:
-    """Give a Node exactly these addresses, in this order; None = it has them already.
+    """Set a Node's addresses in this order. Returns None if the Node already has exactly these addresses.
 
-    A JSON merge patch replaces the whole list. Kubernetes' strategic merge patch merges it by type, which
-    corrupts lists with two addresses of one type.
+    A JSON merge patch replaces the whole list. Kubernetes' strategic merge patch merges the list by type,
+    which corrupts lists with two addresses of one type.
     """
     if tuple(addresses) == addresses_of(node):
         return None
@@ -96,11 +96,11 @@ async def patch_labels(transport: Transport, node: Node, labels: dict[str, str])
 async def update_node(
     transport: Transport, node: Node, change: Callable[[Node], dict[str, Any] | None]
 ) -> Node | None:
-    """Change a Node that others change as well; returns the changed Node, or None if nothing was to be done.
+    """Change a Node that other clients change too. Returns the changed Node, or None without a change.
 
-    The patch has the version from which ``change`` computed it (None = nothing to do). On a conflict, it is
-    computed again from a new read; after many, raises Conflict. Raises NotFound if the Node is gone or
-    another one has its name, and another KubernetesError if the API server refused or failed.
+    ``change`` computes the patch from a version of the Node (None = no change), and the patch requires this
+    version. After a conflict, the patch is computed again from a new read; after many conflicts, raises
+    Conflict. Raises NotFound if the Node is gone or replaced, or another KubernetesError.
     """
     uid = node.metadata.uid
     for attempt in range(TRIES):
@@ -114,7 +114,7 @@ async def update_node(
         except Conflict:
             if attempt == TRIES - 1:
                 raise
-        # Not security: jitter keeps two writers apart.
+        # Not for security: the jitter prevents further conflicts.
         await asyncio.sleep(PAUSE * (1 + random.random()))  # noqa: S311
         node = await transport.get(path, Node)
         if node.metadata.uid != uid:
@@ -123,12 +123,12 @@ async def update_node(
 
 
 def taints_patch(taints: Sequence[Taint]) -> list[dict[str, Any]] | None:
-    """Taints as a merge patch has them; None removes the field."""
+    """The taints in a merge patch; None removes the field."""
     return [to_wire(taint) for taint in taints] or None
 
 
 def add_taint(node: Node, taint: Taint) -> dict[str, Any] | None:
-    """The patch that gives a Node a taint; one of the same key and effect is replaced in place."""
+    """The patch that adds a taint, or replaces a taint of the same key and effect; None = no change."""
     same = [old for old in node.spec.taints if (old.key, old.effect) == (taint.key, taint.effect)]
     if any(old.value == taint.value for old in same):
         return None
@@ -139,7 +139,7 @@ def add_taint(node: Node, taint: Taint) -> dict[str, Any] | None:
 
 
 def remove_taints(node: Node, drop: Callable[[Taint], bool]) -> dict[str, Any] | None:
-    """The patch that takes taints from a Node."""
+    """The patch that removes taints from a Node; None = no change."""
     kept = [taint for taint in node.spec.taints if not drop(taint)]
     if len(kept) == len(node.spec.taints):
         return None
@@ -153,7 +153,7 @@ def version_of(node: Node) -> int:
 
 
 async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int) -> None:
-    """Work on all items, on so many of them at the same time."""
+    """Call ``work`` for all items, for ``at_once`` items at the same time."""
     remaining = iter(items)
 
     async def worker() -> None:
@@ -166,7 +166,7 @@ async def each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_o
 
 
 def evenly(nodes: Sequence[Node], max_size: int) -> list[Sequence[Node]]:
-    """Nodes in parts of nearly the same size, at most ``max_size``; one empty part if there are none."""
+    """Split Nodes into parts of similar size, at most ``max_size``. Without Nodes, returns one empty part."""
     parts = max(1, -(-len(nodes) // max_size))
     ends = [len(nodes) * part // parts for part in range(parts + 1)]
     return [nodes[start:end] for start, end in pairwise(ends)]
@@ -177,10 +177,10 @@ MAX_ANNOTATIONS_LENGTH = 32768  # characters of all names and values
 
 
 def trim_annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    """All annotations but kubectl's; where they are too many, the shortest.
+    """All annotations except kubectl's; if they are too long, only the shortest.
 
-    An object may have 256 KiB of them (Kubernetes' TotalAnnotationSizeLimitB in
-    k8s.io/apimachinery/pkg/api/validation), and ``kubectl apply`` puts the whole manifest into one.
+    An object may have 256 KiB of annotations (TotalAnnotationSizeLimitB in
+    k8s.io/apimachinery/pkg/api/validation), and ``kubectl apply`` stores the whole manifest in one.
     """
     length = sum(len(name) + len(text) for name, text in annotations.items())
     if LAST_APPLIED not in annotations and length <= MAX_ANNOTATIONS_LENGTH:

@@ -1,11 +1,11 @@
 """The route controller: a route in the cloud's network for the Pods of each Node.
 
-It compares a recent state of the network with the Nodes. If something must change, it reads the network
-again, plans again, and applies the plan: first deletions, then creations, one after the other. A Node's
-condition NetworkUnavailable says whether it has all its routes.
+The controller compares a recent state of the network with the Nodes. If a change is necessary, the controller
+reads the network again, plans again, and applies the plan: first deletions, then creations, one after the
+other. A Node's condition NetworkUnavailable shows whether the Node has all its routes.
 
-It runs when a Node appears, disappears, or changes its CIDRs or addresses, and regularly; after a failure it
-runs again with growing pauses.
+The controller runs periodically, and when a Node is added, is deleted, or changes its CIDRs or addresses.
+After failures, it retries with increasing delays.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ COMPONENT = "route_controller"
 QUEUE = "Routes"
 KEY = "routes"
 NEARLY_FULL = 0.9
-DISPUTE = 3600.0  # seconds for which a route that was created again isn't replaced again
-TOGETHER = 0.5  # seconds in which changes of Nodes become one run
+DISPUTE = 3600.0  # seconds for which the controller doesn't replace a recreated route again
+TOGETHER = 0.5  # seconds during which changes of Nodes are combined into one run
 _NOT_SEEN = "the CCM can't read the machines of most nodes, or some machines in the network"
 # Default object for Events about the network as a whole.
 _KUBE_SYSTEM = ObjectReference(api_version="v1", kind="Namespace", name="kube-system")
@@ -67,22 +67,22 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class RoutesNotReconciled(CcmError):
-    """Some routes are not as they should be; all others are."""
+    """Some routes could not be created or deleted."""
 
 
 @dataclass(slots=True)
 class _Outcome:
-    """What went wrong in one run."""
+    """The errors of one run."""
 
-    # by Node, why some of its routes are missing
+    # by Node, the reason why routes are missing
     failed: dict[str, str] = field(default_factory=dict[str, str])
     # messages about routes that were not deleted and conditions that were not written
     others: list[str] = field(default_factory=list[str])
-    # the first two errors that would stop any other change too
+    # the first two errors that would affect any other change too
     obstacles: list[CloudError] = field(default_factory=list[CloudError])
 
     def note(self, error: CloudError) -> None:
-        """A change failed."""
+        """Record the error of a change."""
         of_all = isinstance(error, AccessDenied | CloudBusy | CloudUnavailable | QuotaExhausted)
         if of_all and len(self.obstacles) < 2:
             self.obstacles.append(error)
@@ -110,7 +110,7 @@ class RouteController:
         queue: WorkQueue | None = None,
         about: ObjectReference = _KUBE_SYSTEM,
     ) -> None:
-        # An empty one is false.
+        # Not `or`, because an empty queue is false.
         self.queue = WorkQueue(QUEUE, limiter=slow_limiter()) if queue is None else queue
         self._routes = routes
         self._transport = transport
@@ -122,7 +122,7 @@ class RouteController:
         self._nodes_changed = False
         self._former: dict[tuple[str, str], RouteNode] = {}
         self._disputed: dict[Route, float] = {}
-        # A cluster that is coming up gets a few quick runs, one that never rests a run in ten seconds.
+        # A new cluster gets a few runs quickly. A constantly changing cluster gets one run in ten seconds.
         self._pace = TokenBucket(rate=0.1, burst=3)
         self._looks = TokenBucket(rate=1 / 60, burst=10)
         self._due = 0.0
@@ -143,13 +143,13 @@ class RouteController:
         nodes.add_handler(self._on_node)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run the controller until cancelled."""
         await self._nodes.synced.wait()
         self.queue.add(KEY)
         await run_workers(self.queue, self._reconcile_and_return)
 
     def healthy(self) -> str | None:
-        """What is wrong, or None."""
+        """An error message, or None if the controller is healthy."""
         if self._held_back:
             return f"{self._held_back} routes are not deleted, because {_NOT_SEEN}"
         if self._failing_since is None or loop_time() - self._failing_since < 600:
@@ -158,7 +158,7 @@ class RouteController:
 
     async def _reconcile_and_return(self, _: str) -> float:
         started = loop_time()
-        self._due = 0.0  # what changes from now on needs another run, whatever this one was due for
+        self._due = 0.0  # later changes of Nodes need another run
         try:
             await self.reconcile()
         except CloudError:
@@ -174,7 +174,7 @@ class RouteController:
         return max(0.1, period - (loop_time() - started))
 
     async def reconcile(self) -> RoutePlan:
-        """Reconcile routes and conditions once; returns the plan that was carried out.
+        """Reconcile routes and conditions once. Returns the applied plan.
 
         Raises CloudError if the network could not be read and nothing was done, and RoutesNotReconciled if
         some routes could not be created or deleted.
@@ -202,7 +202,7 @@ class RouteController:
         return plan
 
     async def plan(self) -> RoutePlan:
-        """What would be done now, for people."""
+        """Plan the changes without applying them, for `python -m ccm plan`."""
         table = await self._routes.list(accepted_age=0)
         return self._compare(self._route_nodes(), table)
 
@@ -225,12 +225,12 @@ class RouteController:
             self._former[node.provider_id, node.name] = node
 
     async def _plan(self, nodes: Sequence[RouteNode]) -> tuple[RoutePlan, RouteTable]:
-        """Plan from a recent picture; only if that asks for changes, from one of this run."""
+        """Plan from a recent state of the network. If that requires changes, plan again from a new state."""
         started = loop_time()
         try:
             table = await self._routes.list(accepted_age=self._options.accepted_age)
             plan = self._compare(nodes, table)
-            # A Node may have a problem for ever, and be changed all day by its kubelet.
+            # Rate-limited, because a Node with a permanent problem may change all day.
             if plan.changes or (plan.problems and self._looks.take(started)):
                 table = await self._routes.list(accepted_age=loop_time() - started)
                 plan = self._compare(nodes, table)
@@ -238,7 +238,7 @@ class RouteController:
             report(self._recorder, self._about, error.notices)
             raise
         if table.complete:
-            # A machine that left the network has no address by which to find its routes.
+            # Forget machines outside the network: without an address, their routes can't be found.
             ours = confirmed(self._former.values(), table)
             self._former = {key: node for key, node in self._former.items() if node.provider_id in ours}
         return plan, table
@@ -297,7 +297,7 @@ class RouteController:
             self._recorder.event(reference_to(node), "Warning", "FailedToCreateRoute", message)
 
     def _explain(self, plan: RoutePlan, table: RouteTable) -> None:
-        """Tell what a plan alone shows to be wrong."""
+        """Report the problems that the plan shows."""
         for route_spec in plan.specs:
             if route_spec.problem:
                 self._report_failure(route_spec, 0.0, route_spec.problem)
@@ -352,13 +352,13 @@ class RouteController:
             self._warn(route_spec.node, "RouteReplaced", message)
 
     def _foreign_machine(self, route: Route, table: RouteTable) -> Machine | None:
-        """The machine that a route leads to, if it never was a Node while we ran."""
+        """The target machine of a route, unless the machine has been a Node since the controller started."""
         machine = table.machines.get(route.gateway)
         ours = confirmed(self._former.values(), table)
         return None if machine is None or machine.provider_id in ours else machine
 
     def _explain_family(self, name: str, cidrs: Sequence[str]) -> None:
-        """Report once what the CNI must do: it isn't a fault, so it isn't reported again."""
+        """Report once that the CNI plugin must route these CIDRs. This isn't an error."""
         node = self._nodes.get(name)
         if node is None or node.metadata.uid in self._explained:
             return
@@ -377,7 +377,7 @@ class RouteController:
             self._recorder.event(reference_to(node), "Warning", reason, message)
 
     async def _write_conditions(self, plan: RoutePlan, outcome: _Outcome) -> None:
-        """Nodes that need no route keep their condition, which another controller owns."""
+        """Write changed conditions, except for Nodes without a route, which another controller may own."""
         available = {route_spec.node: route_spec.node not in outcome.failed for route_spec in plan.specs}
         available |= dict.fromkeys(plan.bare, False)
         for name, good in available.items():
@@ -410,13 +410,13 @@ class RouteController:
         self._nodes_changed = True
         now = loop_time()
         if now < self._due:
-            return  # the run that is due will see this change, too
+            return  # the scheduled run will include this change
         self._due = now + min(10.0, max(TOGETHER, self._pace.reserve(now)))
         self.queue.add_after(KEY, self._due - now)
 
 
 def condition(*, available: bool) -> dict[str, str]:
-    """The condition NetworkUnavailable, as other programs know it."""
+    """The condition NetworkUnavailable with upstream's reasons and messages."""
     status, reason = ("False", "RouteCreated") if available else ("True", "NoRouteCreated")
     done = "created" if available else "failed to create"
     message = f"RouteController {done} a route"
@@ -424,7 +424,7 @@ def condition(*, available: bool) -> dict[str, str]:
 
 
 def is_condition_right(node: Node, *, available: bool) -> bool:
-    """Whether status and reason are as they should be; the rest does not matter."""
+    """Whether the condition has the desired status and reason. Other fields don't matter."""
     wanted = condition(available=available)
     return any(
         (item.type, item.status, item.reason) == (wanted["type"], wanted["status"], wanted["reason"])
@@ -458,21 +458,21 @@ WATCH_BASED = "CloudControllerManagerWatchBasedRoutesReconciliation"  # upstream
 
 @dataclass(frozen=True, slots=True)
 class RouteOptions:
-    """The owner's choices."""
+    """Options of the route controller."""
 
     cluster_cidrs: tuple[Cidr, ...]  # `--cluster-cidr`
     reconciliation_period: float = 10.0  # `--route-reconciliation-period`, seconds from start to start
-    # run when Nodes change, at most once in 10 s, and every `resync_period` otherwise
+    # run when Nodes change (at most once in 10 s), and every `resync_period`
     watch_based: bool = False
     resync_period: float = 300.0  # seconds
-    # how old, in seconds, the observed state of the network may be that shows that nothing needs to change
+    # maximum age, in seconds, of the network's state for a run without changes
     accepted_age: float = 300.0
-    mass_deletion_breaker: bool = True  # don't delete while the machines of most Nodes are not found
-    more_cidrs: tuple[Cidr, ...] = ()  # `--additional-route-cidrs`: where Pod CIDRs may also lie
+    mass_deletion_breaker: bool = True  # delete no route while the machines of most Nodes are missing
+    more_cidrs: tuple[Cidr, ...] = ()  # `--additional-route-cidrs`: further ranges of Pod CIDRs
 
 
 def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
-    """Read ``--cluster-cidr``. Raises ConfigurationError if it is empty, or not one CIDR of each family."""
+    """Parse ``--cluster-cidr``. Raises ConfigurationError unless it has one CIDR, or one of each family."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     cidrs, problems = _parse("cluster-cidr", parts)
     if not parts:
@@ -487,7 +487,7 @@ def parse_cluster_cidrs(text: str) -> tuple[Cidr, ...]:
 
 
 def parse_additional_cidrs(texts: Sequence[str]) -> tuple[Cidr, ...]:
-    """Read ``--additional-route-cidrs``. Raises ConfigurationError if an entry isn't a CIDR."""
+    """Parse ``--additional-route-cidrs``. Raises ConfigurationError if an entry isn't a CIDR."""
     cidrs, problems = _parse("additional-route-cidrs", texts)
     if problems:
         raise ConfigurationError(problems)

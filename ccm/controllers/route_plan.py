@@ -1,33 +1,33 @@
-"""Which routes to make and which to delete.
+"""Plans which routes to create and which routes to delete.
 
-A Node's route leads from its Pods' CIDR to its machine's address in the network. Machines are identified by
-provider ID; only a Node that has no provider ID yet is looked for by its name.
+A Node's route has the Node's Pod CIDR as destination, and the address of its machine as gateway. The provider
+ID identifies the machine. For a Node without a provider ID, the name identifies the machine.
 
-A kubelet may register a Node with any name that is free, and with any provider ID and Pod CIDR:
-NodeRestriction looks at no more than labels, taints and configSource. So both are claims. A claim is granted
-if its route is there already; else if
+A kubelet can register a Node with any unused name, any provider ID and any Pod CIDR, because NodeRestriction
+checks only labels, taints and configSource. So this module treats the provider ID and the Pod CIDR as a
+claim. A claim is granted if its route exists. Otherwise, a claim is granted if
 
-- the CIDR is inside the ranges that Pods may have,
-- the cloud says that the machine may be this Node's (:attr:`~ccm.cloud.Machine.node`),
-- no granted claim of another Node has this machine, or overlaps this CIDR.
+- the CIDR is inside the ranges of Pod CIDRs,
+- according to the cloud, the machine may belong to this Node (:attr:`~ccm.cloud.Machine.node`), and
+- no granted claim of another Node uses this machine or overlaps this CIDR.
 
-Of several such claims those whose route is there come first, then those whose machine the cloud confirms,
-then older Nodes. Only the later ones get the problem.
+If claims conflict, claims with an existing route have priority, then claims with a machine that the cloud
+confirms, then older Nodes. Only the claims with lower priority get a problem.
 
-What may be deleted, only inside the ranges that Pods may have:
+The plan deletes only routes inside the ranges of Pod CIDRs:
 
-- one whose destination is exactly a granted Pod CIDR and that leads elsewhere, if the right one can be made
-  in its place. A network has one route to a destination: as long as it leads elsewhere, these Pods are
-  unreachable. A route that comes back after it was replaced is left: its owner needs it, such as another
-  cluster with the same Pod CIDRs. So is the default route, which is no Node's;
-- one that leads to a machine of ours (the cloud confirms that it is, or was while we ran, a Node's) and that
-  no Node of it claims;
-- one that leads nowhere and was made for Pods: it has the size of a granted CIDR, or overlaps one, or is that
-  of a Node whose machine is gone.
+- a route whose destination is a granted Pod CIDR, but whose gateway is wrong, if the right route can replace
+  it. A network has one route for each destination, so a wrong gateway makes these Pods unreachable. If a
+  replaced route reappears, it stays, because another client needs it, for example another cluster with the
+  same Pod CIDRs. The default route stays too, because it belongs to no Node;
+- a route to a machine of this cluster that no Node with this machine claims. The cloud must confirm that the
+  machine belongs to a Node, or to one deleted since the controller started;
+- a route for Pods without an existing gateway. Such a route has the size of a granted CIDR, or overlaps one,
+  or is the route of a Node whose machine is gone.
 
-Other routes to a machine that never was a Node aren't ours, and stay. And nothing is deleted while
-the machines of most Nodes can't be seen: then the picture is wrong, not the world, unless the owner says that
-it is true. What the cloud itself shows to be incomplete never counts.
+Other routes to machines that never were Nodes stay. While the machines of most Nodes are missing, nothing is
+deleted, because the list is probably wrong. The flag of the mass deletion breaker disables this check. If the
+cloud's own data shows that the list is incomplete, nothing is deleted either.
 """
 
 from bisect import bisect
@@ -40,16 +40,16 @@ from ccm.cloud import Machine, Route, RouteTable
 from ccm.ip import parse_network
 
 Cidr = IPv4Network | IPv6Network
-# Hetzner takes this one beside the private ranges: it leads all servers to the Internet.
+# Hetzner also accepts this destination. Such a route carries the traffic of all servers to the Internet.
 _DEFAULT_ROUTES = frozenset({"0.0.0.0/0", "::/0"})
 
 
 @dataclass(frozen=True, slots=True)
 class RouteNode:
-    """A Node's data for routes; ``provider_id`` is empty until it is initialized.
+    """A Node's data for routes. ``provider_id`` is empty until the Node is initialized.
 
-    A new route must lead to one of its ``internal_ips``, as with the official CCM. ``created``: seconds since
-    1970.
+    As with the official CCM, the gateway of a new route must be in ``internal_ips``. ``created`` is in
+    seconds since 1970.
     """
 
     name: str
@@ -61,7 +61,7 @@ class RouteNode:
 
 @dataclass(frozen=True, slots=True)
 class RouteSpec:
-    """A route that a Node needs, if it can be made (else ``problem``), and whether it is there already."""
+    """A route that a Node needs, or the ``problem`` that prevents it. ``present``: the route exists."""
 
     node: str
     destination: str
@@ -79,33 +79,33 @@ class RoutePlan:
     deletions: tuple[Route, ...] = ()  # routes to delete, before anything is created
     # routes that would be deleted if the list of machines could be trusted
     held_back: tuple[Route, ...] = ()
-    # by Node, its CIDRs outside the cluster's
+    # by Node, its CIDRs outside the ranges of Pod CIDRs
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    # by Node, its CIDRs of a family that the network can't route
+    # by Node, its CIDRs of an address family that the network can't route
     unroutable: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    # Nodes with a route and no CIDR yet: an earlier Node of this machine is gone
+    # Nodes without a CIDR whose machine has a route of an earlier Node
     bare: tuple[str, ...] = ()
 
     @property
     def creations(self) -> list[RouteSpec]:
-        """What is to be created."""
+        """The routes to create."""
         return [
             route_spec for route_spec in self.specs if route_spec.route is not None and not route_spec.present
         ]
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether the plan has changes, including withheld deletions."""
         return bool(self.deletions or self.held_back or self.creations)
 
     @property
     def problems(self) -> bool:
-        """Whether some Node can't have its route."""
+        """Whether a problem prevents any route."""
         return any(route_spec.problem for route_spec in self.specs)
 
 
 def is_responsible(destination: str, cluster: Sequence[Cidr]) -> bool:
-    """Whether a route's destination touches the cluster's CIDRs with its first or last address."""
+    """Whether the first or last address of a route's destination is in the cluster's CIDRs."""
     network = parse_network(destination)
     if network is None:
         return False
@@ -125,7 +125,7 @@ def plan_routes(
     disputed: Collection[Route] = (),
     mass_deletion_breaker: bool = True,
 ) -> RoutePlan:
-    """Compare the routes that are needed with those that exist.
+    """Compare the needed routes with the existing routes.
 
     Args:
         nodes: The Nodes of this cloud and those without a provider ID. Nodes without a CIDR, and Nodes with
@@ -158,7 +158,7 @@ def plan_routes(
 
 
 def confirmed(nodes: Iterable[RouteNode], table: RouteTable) -> set[str]:
-    """Provider IDs of the machines that are these Nodes' by the cloud's word, not only by the Nodes'."""
+    """Provider IDs of these Nodes' machines, as far as the cloud confirms that the machines are theirs."""
     machines = {machine.provider_id: machine for machine in table.machines.values()}
     return {
         node.provider_id
@@ -189,7 +189,7 @@ class _Claim:
 
     @property
     def route(self) -> Route | None:
-        """The route, if the Node itself has the address that it would lead to."""
+        """The route, if the Node has the address of the gateway."""
         address = self.machine.address if self.machine else ""
         return Route(self.destination, address) if address in self.node.internal_ips else None
 
@@ -197,7 +197,7 @@ class _Claim:
 def _claims(
     nodes: Sequence[RouteNode], table: RouteTable, machines: Mapping[str, Machine], ranges: Sequence[Cidr]
 ) -> tuple[list[_Claim], dict[str, tuple[str, ...]]]:
-    """What Nodes claim, in their order; and by Node, what no network can route."""
+    """The claims in the order of the Nodes, and by Node, the CIDRs that the network can't route."""
     there = {(canonical(route.destination), route.gateway) for route in table.routes}
     claims: list[_Claim] = []
     unroutable: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
@@ -215,9 +215,9 @@ def _claims(
 
 
 def _resolve_claims(claims: Sequence[_Claim]) -> None:
-    """Write down why some claims are not granted."""
+    """Set the problem of each claim that isn't granted."""
     holders: dict[str, str] = {}
-    # What is granted does not overlap, so what overlaps is beside it in the order of addresses.
+    # Granted CIDRs don't overlap, so only neighbors in the order of addresses can overlap a claim.
     granted: dict[int, tuple[list[int], list[_Claim]]] = {4: ([], []), 6: ([], [])}
     for claim in sorted(claims, key=lambda claim: claim.rank):
         name, cidr = claim.node.name, claim.cidr
@@ -243,7 +243,7 @@ def _resolve_claims(claims: Sequence[_Claim]) -> None:
 
 
 def _own_problem(claim: _Claim) -> str:
-    """Why a claim is not granted, whatever others claim."""
+    """Why a claim isn't granted, independent of other claims; empty = no reason."""
     if claim.destination in _DEFAULT_ROUTES:
         return "this CIDR is the default route of the network, and not a pod CIDR"
     if claim.machine is None:
@@ -268,7 +268,7 @@ def canonical(text: str) -> str:
 
 
 def _identified(nodes: Sequence[RouteNode], table: RouteTable) -> list[RouteNode]:
-    """The Nodes whose machine is known: by provider ID, else by name, if one machine alone has it."""
+    """The Nodes with a known machine: by provider ID, or else by a name that only one machine has."""
     names = Counter(machine.name for machine in table.machines.values())
     by_name = {machine.name: machine for machine in table.machines.values() if names[machine.name] == 1}
     known = [node for node in nodes if node.provider_id]
@@ -283,7 +283,7 @@ def _identified(nodes: Sequence[RouteNode], table: RouteTable) -> list[RouteNode
 
 
 def _most_are_seen(nodes: Sequence[RouteNode], machines: Collection[str]) -> bool:
-    """Whether so few Nodes lack their machine in the network that this may be true."""
+    """Whether so few Nodes lack a machine in the network that the list of machines is plausible."""
     missing = sum(node.provider_id not in machines for node in nodes)
     return missing < len(nodes) and (missing <= 2 or missing <= len(nodes) / 2)
 
@@ -315,7 +315,7 @@ def _bare(nodes: Sequence[RouteNode], table: RouteTable) -> tuple[str, ...]:
 
 
 def _contested_routes(granted: Sequence[_Claim], table: RouteTable) -> set[Route]:
-    """Routes to exactly a Node's Pod CIDR that lead elsewhere, where the right one can be made."""
+    """Routes for a granted Pod CIDR with a wrong gateway, if the right route can replace them."""
     right = {claim.destination: claim.route for claim in granted if not claim.present}
     return {route for route in table.routes if right.get(canonical(route.destination)) is not None}
 
@@ -323,7 +323,7 @@ def _contested_routes(granted: Sequence[_Claim], table: RouteTable) -> set[Route
 def _stale_routes(
     claims: Sequence[_Claim], table: RouteTable, ranges: Sequence[Cidr], ours: Collection[str]
 ) -> set[Route]:
-    """Routes inside the ranges of Pods that once were a Node's."""
+    """Routes inside the ranges of Pod CIDRs that no Node needs any more."""
     claimed = {(claim.node.provider_id, claim.destination) for claim in claims}
     granted = [claim.cidr for claim in claims if not claim.problem]
     of_the_gone = {claim.destination for claim in claims if claim.machine is None}

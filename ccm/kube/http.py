@@ -83,7 +83,7 @@ class Connection(Protocol):
         ...
 
     async def renew(self, refused: int) -> bool:
-        """Reload the credentials after the server rejected version ``refused``; returns whether they changed."""
+        """Reload credentials whose version ``refused`` the server rejected. Returns whether they changed."""
         ...
 
     async def close(self) -> None:

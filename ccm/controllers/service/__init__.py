@@ -1,6 +1,6 @@
 """The service controller: reconciles the load balancers of Services of type LoadBalancer, for any cloud.
 
-``controller`` runs the queue and performs what ``policy`` decides, ``hosts`` says which Nodes belong behind a
-load balancer (both pure), and ``change_limits`` how often each may change. ``syncer`` has the load balancer
-created, changed or removed, and writes the Service and its Events. ``transform`` trims Services.
+``controller`` runs the queue and performs the decisions of ``policy``. ``hosts`` chooses the Nodes for load
+balancers, and ``change_limits`` limits the rate of changes. ``syncer`` calls the cloud, and writes Services
+and Events. ``transform`` trims Services for the cache.
 """

@@ -1,13 +1,13 @@
-"""The service controller: keeps the load balancers of Services as they should be.
+"""The service controller: reconciles the load balancers of Services.
 
-One queue of Services' keys serves all triggers: a changed Service, a changed set of Nodes, a periodic resync,
-a retry. Only one worker processes a key at a time, so a Service's load balancer has one writer. The Nodes are
-read when processing starts, so a slow sync never overwrites a newer set of Nodes with an older one.
+All triggers use one queue of keys: a changed Service, a changed set of Nodes, a periodic resync, a retry.
+Only one worker processes a key at a time, so a Service's load balancer has one writer. The worker reads the
+Nodes when processing starts, so a slow sync never overwrites a newer set of Nodes with an older set.
 
-We differ from upstream on purpose: Events come only after a change; a Service under deletion without our
-finalizer is left alone; of a Service of a foreign class only our own former finalizer is changed; drift, also
-of the status, is repaired, with increasing delay where another client writes it too; Nodes that are drained
-to be deleted leave at once; changes of one Service are rate-limited, so that they don't delay other Services.
+Intended differences to upstream: Events only after a change; no action for a Service under deletion without
+our finalizer; of a Service with a foreign class, only our own old finalizer is removed; drift (including the
+status) is repaired, with increasing delays if another client also writes; Nodes that are drained before their
+deletion are removed immediately; the changes of one Service are rate-limited, to protect other Services.
 """
 
 import asyncio
@@ -47,25 +47,25 @@ COMPONENT = "service-controller"
 QUEUE = "service"
 NODE_QUEUE = "node"
 ALL_NODES = "nodes"
-STUCK = 900.0  # seconds that one Service may take before we say that something is wrong
+STUCK = 900.0  # seconds for one Service before the controller is unhealthy
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """The owner's choices."""
+    """Options of the service controller."""
 
-    # `--concurrent-service-syncs`: how many Services are synced at once, and as many deletions beside them
+    # `--concurrent-service-syncs`: maximum number of concurrent syncs, and of concurrent deletions
     concurrent_syncs: int = 1
-    concurrent_host_syncs: int = 30  # how many load balancers may get a new set of Nodes at once
+    concurrent_host_syncs: int = 30  # maximum number of concurrent updates of Nodes
     # seconds between two checks of all load balancers for drift; 0 = never, as upstream
     resync_period: float = 300.0
-    classes: Classes = field(default_factory=Classes)  # which Services are ours
+    classes: Classes = field(default_factory=Classes)  # the classes of our Services
 
 
 class ServiceController:
-    """Keeps the load balancers of Services as they should be, while its ``run`` runs."""
+    """Reconciles the load balancers of Services while ``run`` is running."""
 
     def __init__(
         self,
@@ -94,13 +94,13 @@ class ServiceController:
         self._slots = FairSemaphore(self._options.concurrent_syncs)
         # A deletion is quick, and doesn't wait until load balancers of other Services are created.
         self._deletion_slots = FairSemaphore(self._options.concurrent_syncs)
-        # A key that waits for its turn keeps a worker, so one namespace may not take all of them.
+        # A key that waits for a slot occupies a worker, so limit the workers of one namespace.
         self.queue.group, self.queue.max_per_group = namespace_of, max(1, self._workers * 3 // 4)
         services.add_handler(self._on_service)
         nodes.add_handler(self._on_node)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run the controller until cancelled."""
         await self._services.synced.wait()
         await self._nodes.synced.wait()
         async with asyncio.TaskGroup() as group:
@@ -114,7 +114,7 @@ class ServiceController:
         return self._options.concurrent_syncs + self._options.concurrent_host_syncs
 
     def healthy(self) -> str | None:
-        """What is wrong, or None."""
+        """An error message, or None if the controller is healthy."""
         if not (self._services.synced.is_set() and self._nodes.synced.is_set()):
             return "the lists of Services and Nodes are not complete yet"
         longest = max(self.queue.ages(), default=0.0)
@@ -125,7 +125,7 @@ class ServiceController:
         )
 
     async def reconcile(self, key: str) -> None:
-        """Make the load balancer of one Service right. Raises ServiceNotSynced."""
+        """Reconcile the load balancer of one Service. Raises ServiceNotSynced."""
         if key.count("/") != 1:
             raise ServiceNotSynced(f'unexpected key format: "{key}"')
         rest = self._rate_limiter.delay(key, loop_time())
@@ -144,7 +144,7 @@ class ServiceController:
         match action:
             case Postpone(service, seconds, hosts):
                 self.queue.add_after(key, seconds)
-                # Reported once, however often it changes meanwhile.
+                # Report the delay once, even if the Service changes again meanwhile.
                 if self._rate_limiter.should_report(key, loop_time()):
                     self._syncer.report_postponed(service, seconds)
                 await self._perform(key, hosts)
@@ -174,7 +174,7 @@ class ServiceController:
 
     async def _abandon(self, key: str, old: Service, successor: Service | None) -> None:
         if successor is None:
-            # A deletion destroys: that the Service is gone must not rest on our copy alone.
+            # A deletion can't be undone, so read the Service again, and don't trust the cache alone.
             there = await self._syncer.read(old)
             if (
                 there is not None
@@ -188,10 +188,10 @@ class ServiceController:
             self.queue.add(key)
 
     async def reconcile_node(self, _key: str) -> None:
-        """A Node changed: sync every load balancer whose Nodes are out of date.
+        """Queue every Service whose load balancer has outdated Nodes.
 
-        A failed Service does not wait for its retry: its failure may concern one port, and traffic to a
-        deleted Node concerns all. Only a Service that is being deleted needs no other Nodes.
+        A failed Service doesn't wait for its retry: the failure may affect one port, but traffic to a deleted
+        Node affects all ports. Services under deletion need no new Nodes.
         """
         self._hosts.catch_up(self._nodes.get)
         hosts = self._hosts.all
@@ -199,13 +199,13 @@ class ServiceController:
         for key, cached in self._cache.services.items():
             service = self._services.get(key)
             going = service is None or not wants_load_balancer(service)
-            # Also while the first look lasts: it may be at older Nodes.
+            # Also during the first sync, which may use older Nodes.
             if cached.hosts != hosts and not going:
                 cached.due = cached.due or now
                 self.queue.add(key)
 
     def resync(self) -> None:
-        """Look at all load balancers for drift, except those that are tried again anyway."""
+        """Queue all Services to check for drift, except Services with a pending retry."""
         self._syncer.statuses.keep({service.metadata.uid for service in self._services.items()})
         for service in self._services.items():
             key = service.metadata.key
@@ -217,7 +217,7 @@ class ServiceController:
                 self.queue.add(key)
 
     async def report_orphans(self) -> None:
-        """Tell of load balancers whose Services are gone; nothing changes for them."""
+        """Report load balancers whose Services are gone, without changing them."""
         services = [
             service
             for service in self._services.items()
@@ -262,5 +262,5 @@ class ServiceController:
         node = new or old
         seconds = self._hosts.see(node.metadata.name, new, loop_time()) if node is not None else None
         if seconds is not None:
-            # One key for all: each look is at all Nodes, and thousands may change at once.
+            # One key for all Nodes, because each run handles all Nodes, and thousands may change at once.
             self.node_queue.add_after(ALL_NODES, seconds)

@@ -1,8 +1,8 @@
-"""Which Nodes belong behind a load balancer.
+"""Chooses the Nodes that can be targets of load balancers.
 
-The set is stable: a Node that is not Ready stays, because the load balancer's own health check is faster than
-we are, and a control plane that loses contact with all Nodes must not empty all load balancers. Only Nodes
-that will not come back leave: those that are being deleted, or drained to be deleted.
+A Node that isn't Ready stays in the set: the health check of the load balancer is faster than this
+controller, and a control plane that loses contact with all Nodes must not remove all targets. Only Nodes
+under deletion, or drained before their deletion, leave the set.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,24 +12,24 @@ from ccm.go import FALSE
 from ccm.kube.backoff import KeyedBuckets
 from ccm.kube.objects import Node, NodeAddress
 
-# Set by what is about to remove the machine: cluster autoscaler, Karpenter.
+# Set before the removal of a machine by the cluster autoscaler and by Karpenter.
 LEAVING_TAINTS = frozenset({AUTOSCALER_TAINT, "karpenter.sh/disrupted"})
 
 NO_NODES = "There are no available nodes for LoadBalancer"
-CHANGES_AT_ONCE = 10  # of one Node
+CHANGES_AT_ONCE = 10  # of one Node, without delay
 CHANGE_PERIOD = 60.0  # seconds
-# Name, provider ID, labels, addresses; the last two are the Node's own objects, so this takes no memory.
+# Name, provider ID, labels, addresses. Labels and addresses are references to the Node's own objects.
 Host = tuple[str, str, Mapping[str, str], tuple[NodeAddress, ...]]
 
 
 def is_included(node: Node) -> bool:
-    """Whether the Node's owner lets it be behind load balancers; a label with any other value excludes it."""
+    """Whether the Node has no label that excludes it from load balancers, or the label is false."""
     value = node.metadata.labels.get(EXCLUDE_FROM_LOAD_BALANCERS)
     return value is None or value in FALSE
 
 
 def is_leaving(node: Node) -> bool:
-    """Whether the Node will be gone soon."""
+    """Whether the Node will be deleted soon."""
     return node.metadata.deletion_timestamp is not None or any(
         taint.key in LEAVING_TAINTS for taint in node.spec.taints
     )
@@ -46,9 +46,9 @@ def host_of(node: Node | None) -> Host | None:
 class Hosts:
     """All current hosts: one shared tuple, replaced only after a change.
 
-    A kubelet writes labels and addresses of its own Node, and each change of them syncs all load balancers,
-    which may remove a target or add it back. So a Node that changes often is synced after a while; one that
-    appears, disappears or is drained, at once.
+    A kubelet writes the labels and addresses of its Node, and each change syncs all load balancers, which may
+    remove and add targets. So if a Node changes often, the sync is delayed. If a Node is added, deleted or
+    drained, the sync starts immediately.
     """
 
     def __init__(self) -> None:
@@ -59,13 +59,13 @@ class Hosts:
 
     @property
     def all(self) -> tuple[Host, ...]:
-        """By name."""
+        """All hosts, ordered by name."""
         if self._all is None:
             self._all = tuple(self._by_name[name] for name in sorted(self._by_name))
         return self._all
 
     def see(self, name: str, node: Node | None, now: float) -> float | None:
-        """Record a Node (None = deleted); returns the seconds until load balancers follow, or None."""
+        """Record a Node (None = deleted). Returns the seconds until the sync, or None without a change."""
         host, known = host_of(node), self._by_name.get(name)
         if node is None:
             self._changes.forget(name)
@@ -79,7 +79,7 @@ class Hosts:
         return 0.0
 
     def catch_up(self, node: Callable[[str], Node | None]) -> None:
-        """Note as they are now, by their names, the Nodes whose last changes were delayed."""
+        """Record the current state of Nodes whose last changes were delayed; ``node`` returns a Node."""
         for name in self._late:
             self._note(name, host_of(node(name)))
         self._late.clear()
@@ -93,13 +93,13 @@ class Hosts:
 
 
 def hosts_among(nodes: Iterable[Node]) -> list[Node]:
-    """The Nodes that belong behind load balancers, by name."""
+    """The Nodes that can be targets of load balancers, ordered by name."""
     chosen = [node for node in nodes if host_of(node) is not None]
     return sorted(chosen, key=lambda node: node.metadata.name)
 
 
 def why_none(nodes: Iterable[Node]) -> str:
-    """Why no Node belongs behind load balancers, as upstream says it and with the Nodes' names."""
+    """Why no Node can be a target: upstream's message, and the names of excluded Nodes."""
     excluded = [node for node in nodes if not is_included(node)]
     if not excluded:
         return NO_NODES
@@ -107,7 +107,7 @@ def why_none(nodes: Iterable[Node]) -> str:
 
 
 def names_for_people(nodes: Iterable[Node]) -> str:
-    """Names for a message, as upstream writes them: at most twenty, then how many more."""
+    """Names for a message in upstream's format: at most twenty names, and the number of others."""
     names = [node.metadata.name for node in nodes]
     shown = " ".join(names[:20])
     return f"{shown} <{len(names) - 20} more>" if len(names) > 20 else shown

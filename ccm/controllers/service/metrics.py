@@ -1,4 +1,4 @@
-"""Metrics of the service controller, with the names of upstream's."""
+"""Metrics of the service controller, with upstream's names."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -6,7 +6,7 @@ _BUCKETS = tuple(2.0**exponent for exponent in range(15))
 
 
 class ServiceMetrics:
-    """What is counted."""
+    """The metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.host_syncs = Counter(

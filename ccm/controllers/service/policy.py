@@ -1,4 +1,4 @@
-"""What a Service asks for, and what to do about it."""
+"""Decides the action for a Service."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,21 +9,21 @@ from ccm.controllers.service.change_limits import DriftBackoff
 from ccm.controllers.service.hosts import Host
 from ccm.kube.objects import LoadBalancerIngress, Service
 
-# Of a Service, that are kept and that a cloud gets to see. Tens of thousands fit into an object, each takes a
-# quarter of a KiB of memory, and no load balancer takes more than dozens.
+# Maximum number of ports of a Service in the cache and in calls of the cloud. An object can contain tens of
+# thousands of ports, each needs 256 bytes of memory, and a load balancer supports only dozens.
 MAX_PORTS = 128
 MAX_SHOWN = 3  # addresses of a status in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Which Services are ours, by their ``loadBalancerClass``, and whether those ``without`` one are."""
+    """The ``loadBalancerClass`` names of our Services, and whether Services ``without`` a class are ours."""
 
     names: frozenset[str] = frozenset()
     without: bool = True
 
     def contain(self, service: Service) -> bool:
-        """Whether a Service's class is one of these."""
+        """Whether a Service is ours according to its class."""
         chosen = service.spec.load_balancer_class
         return chosen in self.names if chosen else self.without
 
@@ -39,12 +39,12 @@ def has_finalizer(service: Service) -> bool:
 
 
 def needs_cleanup(service: Service) -> bool:
-    """Whether what was made for the Service must be deleted."""
+    """Whether the load balancer of the Service must be deleted."""
     return has_finalizer(service) and not wants_load_balancer(service)
 
 
 def relevant(service: Service) -> tuple[object, ...]:
-    """What a load balancer is made from. If two of these are equal, nothing is to be done."""
+    """The fields that determine the load balancer. If they are unchanged, no sync is needed."""
     spec = service.spec
     return (
         service.metadata.uid,
@@ -66,19 +66,19 @@ def relevant(service: Service) -> tuple[object, ...]:
 
 @dataclass(slots=True)
 class CachedService:
-    """One Service, and the result of its last sync. Lost at a restart, which costs one more sync."""
+    """One Service, and the result of its last sync. A restart loses this data, and syncs again."""
 
     service: Service  # as it was at its last sync
     hosts: tuple[Host, ...] | None = None  # the Nodes of the last call to the cloud; None = no call yet
     ingress: tuple[LoadBalancerIngress, ...] | None = None  # the status that we wrote; None = none yet
-    notices: frozenset[Notice] = frozenset()  # reported to the owner, and still true
-    # since when, in the event loop's seconds, its Nodes are out of date; None = they are not
+    notices: frozenset[Notice] = frozenset()  # already reported and still valid
+    # the time (of the event loop) since which its Nodes are outdated; None = up to date
     due: float | None = None
-    # how often others changed what we wrote
+    # the delays after overwrites by other clients
     drift_backoff: DriftBackoff = field(default_factory=DriftBackoff)
 
     def drift(self, old: Service, new: Service) -> str:
-        """Describe what another client changed of what we wrote; empty = nothing, as for our own writes."""
+        """Describe how another client overwrote our fields; empty = it didn't."""
         if has_finalizer(old) and not has_finalizer(new):
             return f"the finalizer {CLEANUP_FINALIZER} was removed"
         theirs = new.status.load_balancer.ingress
@@ -110,14 +110,14 @@ class Ensure:
 
 @dataclass(frozen=True, slots=True)
 class UpdateHosts:
-    """Only the Nodes behind the load balancer changed."""
+    """Update only the targets of the load balancer."""
 
     service: Service
 
 
 @dataclass(frozen=True, slots=True)
 class Postpone:
-    """The owner changes the Service too often: the change waits for so many seconds; ``hosts`` does not."""
+    """Delay a change, because the owner changes the Service too often; perform ``hosts`` now."""
 
     service: Service
     seconds: float
@@ -133,16 +133,16 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Delete the load balancer of a Service that is gone without our consent, or is another controller's now.
+    """Delete the load balancer of a Service that was deleted before our cleanup, or that is no longer ours.
 
-    ``successor`` has its name now; None = nothing.
+    ``successor`` is the Service with this name now, or None.
     """
 
     service: Service
     successor: Service | None
 
 
-Action = Ensure | UpdateHosts | Postpone | Release | Abandon | None  # None = nothing is to be done
+Action = Ensure | UpdateHosts | Postpone | Release | Abandon | None  # None = no action
 
 
 def decide(
@@ -153,10 +153,10 @@ def decide(
     foreign: bool = False,
     rest: float = 0.0,
 ) -> Action:
-    """Decide what to do about a Service; None = nothing has the name now.
+    """Decide the action for a Service (None = no Service has this name now).
 
-    ``cached`` is what we know of its name, ``hosts`` are the Nodes that belong behind load balancers.
-    ``foreign``: another controller works for it. ``rest``: seconds until its owner may cause the next change.
+    ``cached`` is the cached data for this name. ``hosts`` are the Nodes that can be targets. ``foreign``:
+    another controller is responsible. ``rest``: seconds until the rate limiter permits a change.
     """
     if cached is not None and (
         service is None or foreign or cached.service.metadata.uid != service.metadata.uid
@@ -170,18 +170,18 @@ def decide(
     changed = cached is None or relevant(cached.service) != relevant(service)
     outdated = cached is not None and cached.hosts not in (None, hosts)
     if changed and rest > 0:
-        # Nodes don't wait for it.
+        # The update of Nodes isn't delayed.
         waits = UpdateHosts(cached.service) if cached is not None and outdated else None
         return Postpone(service, rest, waits)
     first = not has_finalizer(service)
     if outdated and not changed and not first:
         return UpdateHosts(service)
-    # After a restart everything is new to us, and nothing is to anybody else.
+    # After a restart, the cache is empty, but users don't need Events about unchanged Services.
     return Ensure(service, announced=first or (changed and cached is not None), by_owner=changed)
 
 
 def after_waiting(before: Ensure | Release, now: Action) -> Action:
-    """The decision to execute after a wait: the later one, or None if the later one is of another kind."""
+    """The action after a wait: the new action, or None if the new action has another type."""
     if isinstance(now, Ensure) and now.service.metadata.uid == before.service.metadata.uid:
         if isinstance(before, Release):
             return None
@@ -192,9 +192,9 @@ def after_waiting(before: Ensure | Release, now: Action) -> Action:
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """When to look at a Service because it changed, in seconds; None = there is no reason to.
+    """The delay in seconds before a changed Service is processed; None = don't process it.
 
-    ``contested``: what something else writes again and again, to be reported now; empty = nothing.
+    ``contested``: the field that another client overwrites repeatedly, to be reported now; empty = none.
     """
 
     after: float | None = None
@@ -202,7 +202,7 @@ class Requeue:
 
 
 class ServiceCache:
-    """The Services that the controller works for, by key, and what it decides by them."""
+    """The cached Services by key, and the decisions that depend on them."""
 
     def __init__(self, classes: Classes) -> None:
         self.services: dict[str, CachedService] = {}
@@ -218,23 +218,23 @@ class ServiceCache:
         rest: float = 0.0,
         before: Ensure | Release | None = None,
     ) -> Action:
-        """Decide what to do about a Service now; ``before``: what was decided when it began to wait."""
+        """Decide the action for a Service now; ``before``: the action before a wait for a slot."""
         cached = self.services.get(key)
         foreign = service is not None and self.is_foreign(service)
         if before is not None:
-            # Its Nodes are read when it is looked at, so older ones are no reason of their own.
+            # The worker reads the Nodes after the wait, so outdated Nodes are no reason for an action.
             seen = hosts if cached is None or cached.hosts is None else cached.hosts
             return after_waiting(before, decide(cached, service, seen, foreign=foreign))
         action = decide(cached, service, hosts, foreign=foreign, rest=rest)
         if isinstance(action, Ensure) and cached is None:
-            # Nodes that change while it waits are noticed, too.
+            # With this entry, changes of Nodes during the wait are detected.
             self.services[key] = CachedService(action.service)
         return action
 
     def changed(
         self, old: Service | None, new: Service | None, now: float, is_failing: Callable[[str], bool]
     ) -> Requeue:
-        """Note a change of a Service; ``is_failing`` tells of a key whether it is tried again anyway."""
+        """Record a change of a Service; ``is_failing`` returns whether a retry of a key is pending."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._foreign.discard(old.metadata.uid)
         if new is None:
@@ -254,9 +254,9 @@ class ServiceCache:
         return Requeue(after, lost if cached.drift_backoff.contested and not was_contested else "")
 
     def is_foreign(self, service: Service) -> bool:
-        """Whether another controller works for it.
+        """Whether another controller is responsible for a Service.
 
-        A Service loses its class with its type, and stays then whose it was, as far as that is remembered.
+        If the type changes, the class is removed, but the recorded controller stays responsible.
         """
         uid, cached = service.metadata.uid, self.services.get(service.metadata.key)
         if wants_load_balancer(service):

@@ -1,7 +1,7 @@
-"""Has the cloud create, change and remove load balancers, writes Services, and reports by Events.
+"""Calls the cloud for load balancers, writes Services, and reports Events.
 
-The finalizer and the status are both written through ``/status``, as upstream does. Every patch has the UID:
-a Service that was deleted and created again under the same name is refused.
+As in upstream, patches of ``/status`` write both the finalizer and the status. Every patch contains the UID,
+so the API server refuses the patch if the Service was recreated with the same name.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -43,7 +43,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class ServiceNotSynced(CcmError):
-    """A Service's load balancer is not as it should be; it is tried again."""
+    """The sync of a Service failed, and will be retried."""
 
 
 class StatusRefused(ServiceNotSynced):
@@ -59,7 +59,7 @@ class StatusRefused(ServiceNotSynced):
 
 @asynccontextmanager
 async def _error_context(what: str) -> AsyncGenerator[None, None]:
-    """Put before an error's text what failed; the error stays its cause."""
+    """Prefix an error's message with the failed action; the error becomes the cause."""
     try:
         yield
     except (ImplementedElsewhere, NotFound):
@@ -70,10 +70,10 @@ async def _error_context(what: str) -> AsyncGenerator[None, None]:
 
 @dataclass
 class ServiceSyncer:
-    """The service controller's changes. Each method reports a failure by an Event.
+    """Performs the service controller's actions. Each method reports a failure by an Event.
 
-    It then raises :class:`ServiceNotSynced`. ``statuses`` spaces out writes of a status that the API server
-    does not accept.
+    Then the method raises :class:`ServiceNotSynced`. ``statuses`` delays repeated writes of a status that the
+    API server doesn't accept.
     """
 
     cloud: LoadBalancers
@@ -104,7 +104,7 @@ class ServiceSyncer:
         return len(result.steps)
 
     async def update_hosts(self, cached: CachedService, nodes: list[Node]) -> None:
-        """Have the load balancer follow the Nodes; the Service is as it was."""
+        """Update the targets of the load balancer of an unchanged Service."""
         started = loop_time()
         self.metrics.host_syncs.inc()
         text = (
@@ -128,7 +128,7 @@ class ServiceSyncer:
             self.report_normal(cached.service, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
 
     async def release(self, service: Service) -> None:
-        """Remove the load balancer, then let the Service go."""
+        """Delete the load balancer, then remove the finalizer."""
         async with self._report_failure(service, "SyncLoadBalancerFailed", _SYNCING):
             result = await self._delete(service)
             try:
@@ -141,9 +141,9 @@ class ServiceSyncer:
         log.info("load_balancer_released", service=service.metadata.key, steps=list(result.steps))
 
     async def abandon(self, old: Service, successor: Service | None) -> None:
-        """Remove the load balancer of a Service that is gone without our consent, or another controller's.
+        """Delete the load balancer of a Service that was deleted before the cleanup, or is no longer ours.
 
-        ``successor`` has its name now; the same Service is not held any longer, its status is theirs.
+        ``successor`` has this name now. If it is the same Service, only our finalizer is removed from it.
         """
         async with self._report_failure(old, "DeleteLoadBalancerFailed", "Error deleting load balancer"):
             await self._delete(old)
@@ -169,11 +169,11 @@ class ServiceSyncer:
         return next((item for page in found for item in page.items), None)
 
     def report_normal(self, service: Service, reason: str, message: str) -> None:
-        """Report something good, or ordinary."""
+        """Record an Event of type Normal."""
         self.recorder.event(reference_to(service), "Normal", reason, message)
 
     def report_warning(self, service: Service, reason: str, message: str) -> None:
-        """Report something bad."""
+        """Record an Event of type Warning."""
         self.recorder.event(reference_to(service), "Warning", reason, message)
 
     def report_postponed(self, service: Service, seconds: float) -> None:
@@ -185,13 +185,13 @@ class ServiceSyncer:
         self.report_normal(service, "LoadBalancerChangePostponed", f"{text}{seconds:.0f} s")
 
     def report_orphans(self, found: Iterable[Orphan]) -> None:
-        """Report what is left of Services that are gone, each once, on the Service that it was made for."""
+        """Report leftovers of deleted Services, each once, in an Event for the former Service."""
         now = frozenset(found)
         self.metrics.orphans.set(len(now))
         for orphan in sorted(now - self._orphans, key=lambda orphan: orphan.what):
             log.warning("load_balancer_orphaned", what=orphan.what, uid=orphan.uid)
             if not orphan.name:
-                continue  # its Service is unknown
+                continue  # the name of the Service is unknown
             text = (
                 f"{orphan.what} was created for this Service, but this Service no longer uses "
                 "it. If nothing else uses it, delete it"
@@ -204,7 +204,7 @@ class ServiceSyncer:
 
     @asynccontextmanager
     async def _report_failure(self, service: Service, reason: str, text: str) -> AsyncGenerator[None, None]:
-        """Turn a failure into an Event on the Service, and into an error for the queue."""
+        """Report a failure by an Event for the Service, and raise ServiceNotSynced for the queue."""
         try:
             yield
         except (CloudError, KubernetesError, ServiceNotSynced) as error:
@@ -214,7 +214,7 @@ class ServiceSyncer:
     async def _call(
         self, cached: CachedService, service: Service, nodes: list[Node]
     ) -> LoadBalancerResult | None:
-        """Have the cloud make it so; None = another controller does."""
+        """Call the cloud to ensure the load balancer; None = another controller is responsible."""
         view = view_of(cached.service, hosts_excluded=not nodes and bool(self.nodes()))
         try:
             result = await self.cloud.ensure(view, [node_view(node) for node in nodes])
@@ -231,7 +231,7 @@ class ServiceSyncer:
         return result
 
     def _notify(self, cached: CachedService, notices: Iterable[Notice]) -> None:
-        """Report the cloud's notices, each once until it changes."""
+        """Report each new notice of the cloud once."""
         current = list(notices)
         reference = reference_to(cached.service)
         report(self.recorder, reference, [notice for notice in current if notice not in cached.notices])
@@ -245,7 +245,7 @@ class ServiceSyncer:
             self.report_normal(service, "DeletingLoadBalancer", "Deleting load balancer")
         try:
             async with _error_context("failed to delete load balancer"):
-                # Even without a load balancer: certificates may be left of it.
+                # Even without a load balancer, because certificates may remain.
                 result = await self.cloud.delete(view)
         except ImplementedElsewhere:
             result = LoadBalancerResult(())
@@ -272,7 +272,7 @@ class ServiceSyncer:
             try:
                 written = await write_status(self.transport, service, ingress)
             except NotFound:
-                return False  # deleted meanwhile: the queue brings us back for that
+                return False  # deleted meanwhile: the informer requeues the key
             except (Forbidden, Invalid):
                 self.statuses.tried(uid, _STATUS, loop_time(), ingress)
                 raise
@@ -288,7 +288,7 @@ def services_path(namespace: str) -> str:
 
 
 async def add_finalizer(transport: Transport, service: Service) -> Service:
-    """Promise to clean up; no request if that was promised already."""
+    """Add our finalizer; sends no request if it exists."""
     if CLEANUP_FINALIZER in service.metadata.finalizers:
         return service
     order = [*service.metadata.finalizers, CLEANUP_FINALIZER]
@@ -297,7 +297,7 @@ async def add_finalizer(transport: Transport, service: Service) -> Service:
 
 
 async def remove_finalizer(transport: Transport, service: Service) -> Service:
-    """Let the Service go; no request if nothing holds it."""
+    """Remove our finalizer; sends no request if it is missing."""
     if CLEANUP_FINALIZER not in service.metadata.finalizers:
         return service
     kept = [finalizer for finalizer in service.metadata.finalizers if finalizer != CLEANUP_FINALIZER]
@@ -311,7 +311,7 @@ async def remove_finalizer(transport: Transport, service: Service) -> Service:
 async def write_status(
     transport: Transport, service: Service, ingress: tuple[LoadBalancerIngress, ...]
 ) -> Service:
-    """Say where the Service is reached; no request if the status says so already."""
+    """Write the addresses into the status; sends no request if the status is the same."""
     if service.status.load_balancer.ingress == ingress:
         return service
     entries = [to_wire(entry) for entry in ingress] or None
@@ -327,7 +327,7 @@ async def _patch(transport: Transport, service: Service, body: dict[str, Any]) -
 
 
 def view_of(service: Service, *, hosts_excluded: bool = False) -> ServiceView:
-    """What a cloud gets to see of a Service; ``hosts_excluded``: see :class:`~ccm.cloud.ServiceView`."""
+    """The part of a Service that a cloud gets; ``hosts_excluded``: see :class:`~ccm.cloud.ServiceView`."""
     metadata, spec = service.metadata, service.spec
     return ServiceView(
         namespace=metadata.namespace,
@@ -351,7 +351,7 @@ def view_of(service: Service, *, hosts_excluded: bool = False) -> ServiceView:
 
 
 def status_of(ingress: tuple[Ingress, ...]) -> tuple[LoadBalancerIngress, ...]:
-    """A cloud's answer as a Service's status has it, with the mode that the API server would put in."""
+    """Convert a cloud's result to a Service's status, with the API server's default for the mode."""
     return tuple(
         LoadBalancerIngress(
             ip=entry.ip, hostname=entry.hostname, ip_mode=entry.ip_mode or ("VIP" if entry.ip else None)

@@ -1,8 +1,8 @@
-"""The transform of the Service informer: keeps the fields that are read, up to what a load balancer takes.
+"""The transform of the Service informer: keeps only used fields, with limited lengths.
 
-Tenants write Services, as many as they like and each up to 1.5 MiB large, and all of them are held at once.
-Trimmed objects are never written back: writes are patches of our own fields (see ``syncer``), so fields that
-are dropped here are unchanged in the cluster.
+Tenants can create any number of Services of up to 1.5 MiB, and the cache contains all of them. Trimmed
+objects are never written back: writes are patches of our own fields (see ``syncer``), so dropped fields are
+unchanged in the cluster.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,14 +15,14 @@ from ccm.controllers.nodes import trim_annotations
 from ccm.controllers.service.policy import MAX_PORTS, has_finalizer
 from ccm.kube.objects import Service, ServicePort, ServiceSpec
 
-MAX_FINALIZERS_LENGTH = 4096  # characters of all of them; of more, only our own is kept
+MAX_FINALIZERS_LENGTH = 4096  # characters of all finalizers; above this limit, only our own finalizer is kept
 MAX_TEXT_LENGTH = 256
 MAX_PROTOCOL_LENGTH = 63
 MAX_RANGES = 64
 
 
 def service_transform(load_balancers: LoadBalancers | None) -> Callable[[Service], Service]:
-    """What an informer does to each Service before it holds it; load balancers may choose the annotations."""
+    """The transform for Services before they are cached. Load balancers may choose the annotations."""
     choose = (
         load_balancers.annotations_to_keep
         if isinstance(load_balancers, ChoosesAnnotations)
@@ -36,9 +36,9 @@ def service_transform(load_balancers: LoadBalancers | None) -> Callable[[Service
 
 
 def trim_service(service: Service, choose: Callable[[Mapping[str, str]], Mapping[str, str]]) -> Service:
-    """What is kept of a Service; of its annotations, if it has a load balancer, what ``choose`` chooses.
+    """Trim a Service. For Services with a load balancer, ``choose`` selects the annotations to keep.
 
-    Of what is kept already, the same.
+    Idempotent: a trimmed Service stays the same.
     """
     metadata, spec = service.metadata, service.spec
     finalizers = metadata.finalizers
@@ -54,7 +54,7 @@ def trim_service(service: Service, choose: Callable[[Mapping[str, str]], Mapping
         )
         annotations = dict(choose(metadata.annotations))
     else:
-        # Most Services. Nothing is made for them, so nothing else of them is read.
+        # Most Services have no load balancer, so other fields aren't used.
         trimmed = ServiceSpec(type=spec.type, load_balancer_class=spec.load_balancer_class)
         annotations = {}
     metadata = msgspec.structs.replace(metadata, labels={}, annotations=annotations, finalizers=finalizers)
