@@ -1,5 +1,5 @@
-"""The command: flags, logs, health and metrics server, leader election, start order.
+"""The command ``python -m ccm``: flags, logs, health and metrics server, leader election, start order.
 
-``python -m ccm`` calls ``command.main``; ``manager`` starts and stops everything in order; ``controllers`` is
+The command calls ``command.main``. ``manager`` starts and stops all parts in order. ``controllers`` contains
 the table of controllers.
 """

@@ -1,8 +1,8 @@
-"""The clouds by name: built-in ones, and those of installed packages.
+"""Opens a cloud by name: a built-in cloud, or a cloud of an installed package.
 
-A package offers a cloud by an entry point of the group ``ccm.clouds``; its factory is called as
-``factory(environment, provider=NAME, registry=REGISTRY)``, does no I/O, and raises ConfigurationError with
-every problem that it finds.
+A package provides a cloud with an entry point of the group ``ccm.clouds``. We call its factory as
+``factory(environment, provider=NAME, registry=REGISTRY)``. The factory does no I/O, and raises one
+ConfigurationError with all problems.
 """
 
 import importlib
@@ -29,7 +29,7 @@ Factory = Callable[..., Cloud]
 
 
 def known_clouds() -> dict[str, str]:
-    """Where the factory of each cloud is, by the cloud's name; no installed one takes a name of ours."""
+    """The entry point of each cloud's factory by name. Installed clouds can't replace built-in clouds."""
     return {point.name: point.value for point in entry_points(group=GROUP)} | BUILT_IN
 
 
@@ -42,7 +42,7 @@ def open_cloud(
     """Open a cloud by name; ``own`` factories take precedence. Raises ConfigurationError."""
     if name in own:
         return own[name](environment, provider=name, registry=registry)
-    # Which are installed is asked only if need be: it means to read every package's metadata.
+    # Find installed clouds only if necessary, because this reads the metadata of every package.
     clouds = BUILT_IN if name in BUILT_IN else known_clouds()
     if name not in clouds:
         known = ", ".join(sorted({*clouds, *own}))
@@ -65,10 +65,10 @@ def open_chosen(
     own: Mapping[str, Factory] = MappingProxyType({}),
     dry_run: bool = False,
 ) -> Cloud | None:
-    """Open the cloud that the flags name; None if that is not possible, for what is added to ``problems``."""
+    """Open the cloud in ``--cloud-provider``. If that fails, adds ``problems`` and returns None."""
     if not flags["cloud-provider"]:
         return None
-    # A cloud knows no flags; flags that concern it become variables.
+    # A cloud gets variables, not flags, so pass the relevant flags as variables.
     flag_variables = {
         MASS_DELETION_BREAKER: str(flags["mass-deletion-breaker"]).lower(),
         DRY_RUN: str(dry_run).lower(),

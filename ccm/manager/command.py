@@ -1,7 +1,7 @@
-"""``python -m ccm``: from the command line to a running manager, and to an exit code.
+"""``python -m ccm``: parses the command line, runs the manager, and returns an exit code.
 
-Exit codes: 0 ended as asked (also by SIGTERM), 1 failed while running or lost the lease, 2 wrong command line
-or environment. All mistakes in flags and environment are reported together.
+Exit codes: 0 after a normal end or SIGTERM, 1 after an error or a lost lease, 2 for a wrong command line or
+environment. All mistakes in flags and environment are reported together.
 """
 
 import asyncio
@@ -54,9 +54,9 @@ def main(
 ) -> int:
     """Run the manager until it ends; returns the exit code.
 
-    A cloud-controller-manager of your own calls this with its clouds; docs/tutorial builds one. ``clouds``
-    are factories by the value of ``--cloud-provider`` that selects them. They take precedence over installed
-    clouds. See :mod:`ccm.manager.clouds` for their arguments.
+    Your own cloud-controller-manager calls this function with its clouds, as in docs/tutorial. ``clouds``
+    maps values of ``--cloud-provider`` to factories, which take precedence over installed clouds. See
+    :mod:`ccm.manager.clouds` for the arguments of a factory.
     """
     environment = os.environ if environment is None else environment
     flags = parse_flags(FLAGS, sys.argv[1:] if arguments is None else arguments)
@@ -96,7 +96,7 @@ def main(
 
 
 async def _until_signalled(manager: Coroutine[Any, Any, None]) -> int:
-    """Run; SIGTERM and SIGINT end it in order."""
+    """Run until SIGTERM or SIGINT, which stop all parts in order."""
     running = asyncio.create_task(manager, name="manager")
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -159,7 +159,7 @@ async def _connect(
         return transport
 
     work = await connect(flags["kubeconfig"], limiter)
-    # Not rate-limited with the work: the lease would be lost meanwhile, and clients' tokens would delay it.
+    # No shared rate limit: controllers must not delay lease renewals, nor client tokens the controllers.
     free = work.without_limit()
     others = [flags["authentication-kubeconfig"], flags["authorization-kubeconfig"]]
     authentication, authorization = [await connect(path) if path else free for path in others]
@@ -167,5 +167,5 @@ async def _connect(
 
 
 def boot_time() -> float:
-    """Seconds since boot; unlike other clocks it goes on while the machine is suspended."""
+    """Seconds since boot. Unlike other clocks, this clock runs while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

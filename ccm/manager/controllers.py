@@ -1,4 +1,4 @@
-"""The table of controllers: what each one is built from, and in which order they start."""
+"""The table of controllers: how to create each controller, in the order of their start."""
 
 import random as randomness
 from collections.abc import Callable
@@ -25,20 +25,20 @@ from ccm.manager.options import Options
 
 
 class Controller(Protocol):
-    """What the manager needs of a controller."""
+    """The interface of a controller for the manager."""
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run the controller until cancelled."""
         ...
 
     def healthy(self) -> str | None:
-        """What is wrong, or None. Does not block."""
+        """An error message, or None if the controller is healthy. Doesn't block."""
         ...
 
 
 @dataclass(slots=True)
 class ControllerContext:
-    """What controllers are built from. Collections that two of them read are watched once."""
+    """The arguments for controllers. Controllers that read the same collection share an informer."""
 
     cloud: Cloud
     transport: Transport
@@ -50,24 +50,24 @@ class ControllerContext:
 
     @property
     def nodes(self) -> Informer[Node]:
-        """All Nodes."""
+        """The informer of all Nodes."""
         return self._informer("/api/v1/nodes", Node, trim_node)
 
     @property
     def services(self) -> Informer[Service]:
-        """All Services."""
+        """The informer of all Services."""
         return self._informer("/api/v1/services", Service, service_transform(self.cloud.load_balancers))
 
     def _informer(self, path: str, kind: type[Any], transform: Callable[[Any], Any]) -> Informer[Any]:
         if path not in self.informers:
-            # Spread over one to two periods, so that not everything is looked at in the same moment.
+            # Random periods (one to two), so that informers don't resync at the same time.
             resync = self.options.flags["min-resync-period"] * (1 + self.random())
             self.informers[path] = Informer(self.transport, path, kind, resync=resync, transform=transform)
         return self.informers[path]
 
 
 def node_options(options: Options) -> node_controller.NodeOptions:
-    """What the flags say to the node controller."""
+    """The node controller's options from the flags."""
     flags = options.flags
     return node_controller.NodeOptions(
         concurrent_syncs=options.node_syncs,
@@ -78,7 +78,7 @@ def node_options(options: Options) -> node_controller.NodeOptions:
 
 
 def lifecycle_options(options: Options) -> node_lifecycle.NodeLifecycleOptions:
-    """What the flags say to the node lifecycle controller."""
+    """The node lifecycle controller's options from the flags."""
     flags = options.flags
     return node_lifecycle.NodeLifecycleOptions(
         monitor_period=flags["node-monitor-period"],
@@ -91,7 +91,7 @@ def lifecycle_options(options: Options) -> node_lifecycle.NodeLifecycleOptions:
 
 
 def route_options(options: Options) -> RouteOptions:
-    """What the flags say to the route controller. Raises ConfigurationError if a range is wrong."""
+    """The route controller's options from the flags. Raises ConfigurationError if a range is invalid."""
     flags = options.flags
     return RouteOptions(
         cluster_cidrs=parse_cluster_cidrs(flags["cluster-cidr"]),
@@ -102,8 +102,8 @@ def route_options(options: Options) -> RouteOptions:
     )
 
 
-# The builders look alike and stay apart: each controller needs something else of cloud, flags and metrics,
-# and what it needs is read from its call.
+# The builders are similar, but separate, because each call shows which parts of the cloud, flags and metrics
+# the controller needs.
 def _node(context: ControllerContext) -> Controller | None:
     instances = context.cloud.instances
     if instances is None:
@@ -155,7 +155,7 @@ def _service(context: ControllerContext) -> Controller | None:
 
 
 def build_route(context: ControllerContext) -> route_controller.RouteController | None:
-    """The route controller; None if there are no routes to look after."""
+    """The route controller; None if the cloud or the flags disable routes."""
     routes, options = context.cloud.routes, context.options
     if routes is None or not options.routes_wanted:
         return None
@@ -180,7 +180,7 @@ class Entry:
     build: Callable[[ControllerContext], Controller | None]
 
 
-# In the order in which they start: nodes first, since load balancers and routes need them.
+# In the order of the start: Nodes first, because load balancers and routes need them.
 TABLE = (
     Entry(NODE, "cloud-node", _node),
     Entry(NODE_LIFECYCLE, "cloud-node-lifecycle", _node_lifecycle),

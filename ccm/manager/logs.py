@@ -1,7 +1,7 @@
-"""The log: one line per event, as klog writes it or as JSON, without secrets.
+"""The log: one line for each event, in klog's format or as JSON, without secrets.
 
-A message is a constant word; variable data goes into fields. Messages of other libraries through Python's
-``logging`` get the same form.
+A message is a constant word, and fields contain the variable data. Messages of libraries that use Python's
+``logging`` get the same format.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Redactor:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Redactor:
-        """A redactor of the variables whose names say that they are secret, and of files they name."""
+        """A redactor for variables with names such as ``…_TOKEN``, and for the files in such variables."""
         secret = {name: value for name, value in environment.items() if _SECRET_NAME.search(name) and value}
         return cls(
             (value for name, value in secret.items() if not name.endswith("_FILE")),
@@ -49,7 +49,7 @@ class Redactor:
         )
 
     def __call__(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Structlog's processor."""
+        """Redact all fields of an event, as a processor of structlog."""
         self._follow()
         for name, value in event.items():
             if isinstance(value, str):
@@ -59,12 +59,12 @@ class Redactor:
         return event
 
     def clean(self, text: str) -> str:
-        """The text without secrets."""
+        """Remove secrets from a text."""
         self._follow()
         return self._clean(text)
 
     def _follow(self) -> None:
-        """Learn what the files have now; asking whether they changed costs a microsecond."""
+        """Read changed files. The check for changes needs only a microsecond."""
         if self._learn():
             self._compile()
 
@@ -79,7 +79,7 @@ class Redactor:
                     self._versions[path] = version
                     learned = True
             except (OSError, UnicodeDecodeError):
-                continue  # the reader of the file reports its error
+                continue  # the code that uses the file reports the error
         return learned
 
     def _compile(self) -> None:
@@ -104,7 +104,7 @@ def set_up_logs(
         structlog.stdlib.add_logger_name,
         structlog.processors.format_exc_info,
         redactor or Redactor(),
-        _shorten,  # after secrets are gone, of which a part would be left
+        _shorten,  # after the redaction, because a cut secret would not be recognized
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -123,13 +123,13 @@ def set_up_logs(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # Their debug output would repeat every request, headers included.
+    # The debug output of these libraries would contain every request with its headers.
     for noisy in ("asyncio", "aiohttp", "urllib3", "kubernetes"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
 def _shorten(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Structlog's processor: keeps both ends of a long text, since a stack trace ends with the error."""
+    """Cut the middle of long texts, as a processor of structlog: a stack trace ends with the error."""
     half = _MAX_CHARACTERS // 2
     for name, value in event.items():
         if isinstance(value, str) and len(value) > _MAX_CHARACTERS:

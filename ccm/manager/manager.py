@@ -1,10 +1,9 @@
-"""The sequence in which things start and stop.
+"""Starts and stops all parts in order.
 
-1. The health and metrics server, so that followers answer too.
-2. The lease, if there may be several replicas.
-3. As leader: the cloud, the informers, then the controllers in the order of the table.
-4. At the end (SIGTERM, or the lease is lost) the controllers are cancelled and waited for, then the lease is
-   given back, so that the next replica starts at once.
+1. Start the health and metrics server, also in followers. 2. Acquire the lease, if leader election is
+enabled. 3. As leader, start the cloud, the informers, then the controllers in the order of the table. 4. At
+the end (SIGTERM, or a lost lease), cancel the controllers and wait until they end. After SIGTERM, release the
+lease, so that the next replica starts immediately.
 """
 
 import asyncio
@@ -28,16 +27,16 @@ from ccm.manager.options import Options
 from ccm.manager.serving import Connections, Endpoint, Health
 
 _FLUSH = 1.0
-# An informer that hears nothing but errors for so long is worth a warning in readiness.
+# If an informer gets only errors for this many seconds, the readiness check fails.
 _STALE = 120.0
-# Nothing that a controller does takes so long: actions of the cloud are given up after three minutes.
+# The processing of a key is stuck after this many seconds. Waits for the cloud end after three minutes.
 _STUCK = 900.0
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class Manager:
-    """One run of the cloud-controller-manager, with a cloud that is opened and not started."""
+    """One run of the cloud-controller-manager. The cloud must be open, but not started."""
 
     def __init__(
         self,
@@ -71,8 +70,8 @@ class Manager:
     async def run(self) -> None:
         """Run until cancelled.
 
-        Raises LeaseLost if another replica leads, or may lead, and ConfigurationError if what the flags or
-        the environment name does not exist or must not be used.
+        Raises LeaseLost if another replica leads or may lead. Raises ConfigurationError if the flags or the
+        environment name an object that doesn't exist or must not be used.
         """
         async with self.endpoint:
             sending = asyncio.create_task(self._recorder.outbox.run(), name="events")
@@ -104,7 +103,7 @@ class Manager:
         await elector.run(self._lead)
 
     async def _lead(self) -> None:
-        """Everything that only the leader does."""
+        """Run the parts that only the leader runs."""
         await self._start_cloud()
         self.health.add(f"cloud-{self._cloud.name}", self._cloud.healthy)
         context = ControllerContext(
@@ -124,7 +123,7 @@ class Manager:
                         "nothing_to_do", why="all controllers are disabled, or the cloud has no capabilities"
                     )
                     await asyncio.Event().wait()
-                # What exists now stays: the garbage collector need not look at it again and again.
+                # Existing objects stay, so the garbage collector needn't scan them repeatedly.
                 gc.collect()
                 gc.freeze()
         except ExceptionGroup as failures:
@@ -134,7 +133,7 @@ class Manager:
                 self._metrics.running(entry.metric, running=False)
 
     async def _start_cloud(self) -> None:
-        """Reach the cloud, however long that takes; health reports that we wait for it."""
+        """Retry until the cloud has started. Meanwhile, a health check reports the wait."""
         if not self._cloud.has_cluster_id and not self._options.flags["allow-untagged-cloud"]:
             problem = (
                 f'cloud provider "{self._cloud.name}" has no cluster ID; set the ID, or set '
@@ -201,6 +200,6 @@ def _informer_check(informer: Informer[Any]) -> Callable[[], str | None]:
 
 
 def _first(failures: ExceptionGroup[Exception]) -> Exception:
-    """The error that ended a group of tasks; the others were cancelled because of it."""
+    """The first error of a group of tasks, which cancelled the other tasks."""
     first = failures.exceptions[0]
     return _first(cast("Any", first)) if isinstance(first, ExceptionGroup) else first

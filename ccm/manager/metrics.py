@@ -1,7 +1,7 @@
-"""Upstream's metrics that belong to no controller: queues, API requests, leadership, process.
+"""Upstream's metrics that don't belong to one controller: queues, API requests, leadership, process.
 
-Each metric is declared where it is counted, with name, text and labels, so that a search for a name from a
-dashboard finds what counts it.
+The code that counts a metric also declares its name, text and labels. So a search for a name from a dashboard
+finds this code.
 """
 
 import platform
@@ -24,11 +24,11 @@ MANAGER = "cloud-controller-manager"
 
 
 class Metrics:
-    """Metrics of this process on one registry; transports report to ``requests``."""
+    """The metrics of this process in one registry. Transports report to ``requests``."""
 
     def __init__(self, version: str, tracer: Tracer | None = None) -> None:
         self._tracer = tracer
-        # Upstream has no "_created" series; they would double the number of counters.
+        # Upstream has no "_created" series, which would double the number of series for counters.
         disable_created_metrics()
         self.registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self.registry)
@@ -63,32 +63,32 @@ class Metrics:
         build.labels(f"v{version}", machine, platform.python_version()).set(1)
 
     def queue(self, name: str, limiter: RetryLimiter | None = None) -> WorkQueue:
-        """A work queue that is measured under this name; by default, failed keys wait as client-go's."""
+        """Create a work queue with metrics; by default, the delays after failures are those of client-go."""
         queue = WorkQueue(name, limiter=limiter, observer=self._queues.observer(name), tracer=self._tracer)
         self._queues.watched[name] = queue.ages
         return queue
 
     def longest_work(self) -> dict[str, float]:
-        """By queue, for how many seconds the oldest key that is worked on has been."""
+        """By queue, the seconds since a worker took the oldest key that is being processed."""
         return {name: max(ages(), default=0.0) for name, ages in self._queues.watched.items()}
 
     def running(self, name: str, *, running: bool) -> None:
-        """A controller (by its old name, as upstream) started or ended."""
+        """Record the start or end of a controller, with upstream's old name."""
         self._running.labels(name, MANAGER).set(1 if running else 0)
 
     def lease(self, name: str) -> LeaseObserver:
-        """What leader election by this lease reports to."""
+        """The observer for the leader election with this lease."""
         leading = self._leading.labels(name)
         leading.set(0)
         return LeaseObserver(leading.set, self._slow_paths.labels(name).inc)
 
 
-# 10 ns to 10 s in powers of ten, as client-go measures queues.
+# 10 ns to 10 s in powers of ten, as in client-go.
 _QUEUE_BUCKETS = [10.0**power for power in range(-8, 2)]
 
 
 class QueuesMetrics(Collector):
-    """All queues: what is counted as it happens, and what is read from the queues at a scrape."""
+    """The metrics of all queues: counters, and values that each scrape reads from the queues."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.watched: dict[str, Callable[[], list[float]]] = {}
@@ -108,7 +108,7 @@ class QueuesMetrics(Collector):
         registry.register(self)
 
     def observer(self, name: str) -> QueueObserver:
-        """What one queue reports to."""
+        """The observer for one queue."""
         return QueueObserver(
             depth=self.depth.labels(name).set,
             added=self.adds.labels(name).inc,
@@ -118,7 +118,7 @@ class QueuesMetrics(Collector):
         )
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus asks for; called on the event loop, since that is where time is."""
+        """The metrics for a scrape. Must run in the event loop, because it uses the loop's time."""
         unfinished = GaugeMetricFamily(
             "workqueue_unfinished_work_seconds",
             "How many seconds of work has been done that is in progress and hasn't been observed by "
@@ -143,7 +143,7 @@ _BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 1677
 
 
 class RequestMetrics:
-    """Requests to the API server."""
+    """The metrics of requests to the API server."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
@@ -168,7 +168,7 @@ class RequestMetrics:
         self._received = _histogram(registry, "response_size_bytes", "Response size in bytes", _BYTES)
 
     def observe(self, seen: Call | Transfer) -> None:
-        """Count what a transport reports."""
+        """Count a call or a transfer of a transport."""
         if isinstance(seen, Transfer):
             self._sent.labels(seen.verb, seen.host).observe(seen.sent)
             self._received.labels(seen.verb, seen.host).observe(seen.received)

@@ -1,4 +1,4 @@
-"""What the owner chose: flags that were read, checked and given their types."""
+"""The options from the command line: parsed, checked and typed flags."""
 
 import ipaddress
 import os
@@ -31,7 +31,7 @@ _DURATIONS_ABOVE_ZERO = (
     "leader-elect-renew-deadline",
     "leader-elect-retry-period",
 )
-# Upstream's gate of 0.36. A leader gives the lease back at its end whatever it says.
+# Upstream's feature gate of 0.36. It has no effect: a leader always releases the lease at its end.
 RELEASES_LEASE = "ControllerManagerReleaseLeaderElectionLockOnExit"
 _WORKERS = ("concurrent-node-syncs", "concurrent-node-lifecycle-syncs", "concurrent-service-syncs")
 _NOT_OFFERED = ("webhooks", "enable-leader-migration", "leader-migration-config", "tls-sni-cert-key")
@@ -41,13 +41,13 @@ _NODE_SYNCS = 10
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The flags, checked."""
+    """The checked flags."""
 
     flags: ParsedFlags
 
     @property
     def lease_times(self) -> LeaseTimes:
-        """Durations of leader election."""
+        """The durations for the leader election."""
         return LeaseTimes(
             duration=self.flags["leader-elect-lease-duration"],
             renew_deadline=self.flags["leader-elect-renew-deadline"],
@@ -57,7 +57,7 @@ class Options:
 
     @property
     def lease_reference(self) -> ObjectReference:
-        """The Lease, on which Events stand that concern us as a whole."""
+        """The Lease, the object of Events about the whole process."""
         return ObjectReference(
             api_version="coordination.k8s.io/v1",
             kind="Lease",
@@ -67,13 +67,13 @@ class Options:
 
     @property
     def node_syncs(self) -> int:
-        """The number of concurrent initializations; upstream's default is for a rate limit that we lack."""
+        """The number of concurrent initializations. Upstream's default suits a rate limit that we lack."""
         given = "concurrent-node-syncs" in self.flags.given
         return self.flags["concurrent-node-syncs"] if given else _NODE_SYNCS
 
     @property
     def routes_wanted(self) -> bool:
-        """Whether the route controller has something to do."""
+        """Whether the flags enable the route controller."""
         return self.flags["configure-cloud-routes"] and bool(self.cluster_cidrs)
 
     @property
@@ -84,15 +84,15 @@ class Options:
 
     @property
     def cluster_cidrs(self) -> tuple[str, ...]:
-        """Ranges of the Pods."""
+        """The ranges of Pod CIDRs."""
         return tuple(part.strip() for part in self.flags["cluster-cidr"].split(",") if part.strip())
 
     def runs(self, controller: str) -> bool:
-        """Whether a controller is switched on (the cloud may still lack what it needs)."""
+        """Whether the flags enable a controller. The cloud may still not support the controller."""
         return is_enabled(controller, self.flags["controllers"])
 
     def without_effect(self, flags: tuple[Flag, ...]) -> list[str]:
-        """What was given and does nothing here: flags, and feature gates, too."""
+        """The flags and feature gates on the command line that have no effect."""
         idle = [
             f"--{flag.name}" for flag in flags if flag.help == NO_EFFECT and flag.name in self.flags.given
         ]
@@ -102,7 +102,7 @@ class Options:
 
 
 def problems_of(flags: ParsedFlags) -> list[str]:
-    """Everything that is wrong with the flags, one sentence each; the parser's own findings first."""
+    """All mistakes in the flags, one message each, starting with those of the parser."""
     return [*flags.problems, *_problems(flags)]
 
 

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry's SDK. Only this module imports it, and it is imported only where it is wanted."""
+"""Traces with OpenTelemetry's SDK. Only this module imports the SDK, and only if tracing is enabled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ccm.tracing import Span, current
 from ccm.version import VERSION
 
 _SERVICE = "cloud-controller-manager"
-_GOODBYE = 2.0  # seconds; the kubelet waits 15 for all of us
+_GOODBYE = 2.0  # seconds; the kubelet waits 15 s for the whole process
 
 
 class OpenTelemetry:
@@ -35,7 +35,7 @@ class OpenTelemetry:
 
     @classmethod
     def sending(cls, environment: Mapping[str, str]) -> OpenTelemetry:
-        """One that sends to where OpenTelemetry's variables of this process, the ``environment``, say."""
+        """A tracer that sends spans to the endpoint in OpenTelemetry's variables of this process."""
         named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get(
             "OTEL_RESOURCE_ATTRIBUTES", ""
         )
@@ -58,7 +58,7 @@ class OpenTelemetry:
         try:
             yield reconcile
         except BaseException as error:
-            # its text stays in the log, which knows our secrets
+            # no text of the error, because only the log removes secrets
             reconcile.outcome("failed" if isinstance(error, Exception) else "cancelled")
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(StatusCode.ERROR)
@@ -69,20 +69,20 @@ class OpenTelemetry:
 
     def close(self) -> None:
         """See :meth:`ccm.manager.trace_exporter.Exporter.close`."""
-        # The SDK waits up to half a minute for a collector that does not answer.
+        # The SDK would wait up to 30 s for an unresponsive collector.
         leaving = threading.Thread(target=self._provider.shutdown, name="last-spans", daemon=True)
         leaving.start()
         leaving.join(_GOODBYE)
 
 
 def _hide(record: logging.LogRecord) -> bool:
-    """What the SDK can't read as headers it writes into the log, and there may be a token in it."""
+    """Hide the arguments, because the SDK logs invalid headers, which may contain a token."""
     record.args = tuple("(not shown)" for _ in record.args or ())
     return True
 
 
 class _Reconcile:
-    """A span that is going on; see :class:`ccm.tracing.Span`."""
+    """A running span; see :class:`ccm.tracing.Span`."""
 
     def __init__(self, tracer: OpenTracer, span: OpenSpan) -> None:
         self._tracer = tracer
@@ -93,7 +93,7 @@ class _Reconcile:
 
     def request(self, method: str, template: str, status: int, seconds: float, error: str = "") -> None:
         if not self._span.is_recording():
-            return  # a task that the reconcile began has outlived it
+            return  # a task of this reconcile may end after the span
         end = time.time_ns()
         attributes: dict[str, str | int] = {"http.request.method": method, "url.template": template}
         if status:

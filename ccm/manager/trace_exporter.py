@@ -1,7 +1,7 @@
-"""Whether the environment asks for traces, by OpenTelemetry's own variables, and who makes them then.
+"""Opens the exporter of traces if OpenTelemetry's variables enable tracing.
 
-Upstream has no flag for it: kube-apiserver has ``--tracing-config-file`` and the kubelet a part of its
-configuration, but the managers of controllers have neither.
+Upstream has no flag for tracing. kube-apiserver has ``--tracing-config-file``, and the kubelet has a part of
+its configuration, but the controller managers have neither.
 
 Variables: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 """
@@ -17,15 +17,15 @@ _HTTP = "http/protobuf"
 
 
 class Exporter(Tracer, Protocol):
-    """A tracer that sends what it makes."""
+    """A tracer that sends its spans."""
 
     def close(self) -> None:
-        """Send what is left, for two seconds at most."""
+        """Send the remaining spans, for at most two seconds."""
         ...
 
 
 def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Exporter | None:
-    """The exporter of traces; None if they are off, or can't be sent: then ``problems`` says why."""
+    """Open the exporter; None if tracing is off or fails. After a failure, adds ``problems``."""
     endpoint = next((name for name in _ENDPOINTS if environment.get(name, "").strip()), None)
     disabled = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if endpoint is None or disabled or environment.get("OTEL_TRACES_EXPORTER", "").strip() == "none":
@@ -46,7 +46,7 @@ def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Export
             f"{endpoint}: the variable enables tracing, but the Python package {error.name!r} is missing. "
             "Install ccm-from-scratch[tracing], which the container image doesn't include"
         )
-    except ValueError as error:  # the SDK reads some of its variables when it is imported
+    except ValueError as error:  # the import of the SDK parses some variables
         problems.append(
             f"{endpoint}: the variable enables tracing, but OpenTelemetry rejects a variable: {error}"
         )

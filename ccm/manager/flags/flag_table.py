@@ -1,7 +1,7 @@
-"""Every flag of upstream's cloud-controller-manager, with its name, type and default, and a few of our own.
+"""All flags of upstream's cloud-controller-manager with name, type and default, and our own flags.
 
-Flags in ``NO_EFFECT`` are accepted only so that existing command lines keep working; the log says when one is
-given.
+Flags in ``NO_EFFECT`` are accepted only for compatibility with existing command lines. If one is set, the log
+contains a warning.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from ccm.manager.flags.parser import BOOL, DURATION, FLOAT, INT, INTS, STRING, STRINGS, SWITCHES, Flag, Kind
 
 NO_EFFECT = "Accepted for compatibility, but ignored."
-# Name, kind, text, and the default where it is not the kind's empty one.
+# Name, kind, text, and the default if it isn't the kind's empty value.
 _Row = tuple[str, Kind, str] | tuple[str, Kind, str, object]
 
 
@@ -355,19 +355,19 @@ NODE_LIFECYCLE = "cloud-node-lifecycle-controller"
 SERVICE = "service-lb-controller"
 ROUTE = "node-route-controller"
 
-# In the order in which they start: nodes first, since load balancers and routes need them.
+# In the order of the start: Nodes first, because load balancers and routes need them.
 CONTROLLERS = (NODE, NODE_LIFECYCLE, SERVICE, ROUTE)
 ALIASES = {"cloud-node": NODE, "cloud-node-lifecycle": NODE_LIFECYCLE, "service": SERVICE, "route": ROUTE}
 
 
 def canonical(entry: str) -> str:
-    """An entry of ``--controllers`` with an old name replaced; a leading ``-`` stays."""
+    """Replace an old name in an entry of ``--controllers``; a leading ``-`` stays."""
     minus, name = ("-", entry[1:]) if entry.startswith("-") else ("", entry)
     return minus + ALIASES.get(name, name)
 
 
 def unknown(entries: Iterable[str], known: Sequence[str] = CONTROLLERS) -> list[str]:
-    """A sentence for each entry that names no controller."""
+    """An error message for each entry that isn't the name of a controller."""
     names = (entry.removeprefix("-") for entry in map(canonical, entries))
     return [
         f'--controllers: "{name}" is not in the list of known controllers: {", ".join(known)}'
@@ -377,7 +377,7 @@ def unknown(entries: Iterable[str], known: Sequence[str] = CONTROLLERS) -> list[
 
 
 def is_enabled(name: str, entries: Sequence[str]) -> bool:
-    """Whether ``--controllers`` enables it: the first entry that names it decides, else ``*``."""
+    """Whether ``--controllers`` enables a controller: the first entry with its name counts, or else ``*``."""
     for entry in map(canonical, entries):
         if entry == name:
             return True

@@ -1,8 +1,8 @@
-"""Command line flags as Kubernetes' components read them (pflag). All mistakes are found, not only the first.
+"""Parses flags like Kubernetes' components (pflag), but finds all mistakes, not only the first.
 
-``--name=value`` and ``--name value``, of one letter ``-v4`` too; a switch is true without a value and needs
-``=false`` to be false; ``_`` in names counts as ``-``; lists are separated by commas, and repeated flags add
-to them; of other flags the last one wins.
+The formats are ``--name=value``, ``--name value`` and, for flags of one letter, ``-v4``. A switch without a
+value is true, and ``=false`` makes it false. ``_`` in names is the same as ``-``. Commas separate list items.
+A repeated list flag adds items; for other repeated flags, the last value counts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _INT32 = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A type of flag; ``parse`` raises ValueError with a sentence, ``show`` is for defaults in usage."""
+    """A type of flag. ``parse`` raises ValueError with a message; ``show`` formats a default."""
 
     name: str
     parse: Callable[[str], Any]
@@ -83,7 +83,7 @@ SWITCHES = Kind("mapStringBool", _switch_map, dict[str, bool](), adds=True, show
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag; ``group`` is the heading under which usage shows it, ``short`` a letter or empty."""
+    """One flag. ``group`` is its heading in ``--help``; ``short`` is a letter or empty."""
 
     name: str
     kind: Kind
@@ -95,7 +95,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFlags:
-    """The command line: values of all flags, the names of those given, and a sentence for each mistake."""
+    """The command line: values of all flags, names of set flags, and a message for each mistake."""
 
     values: Mapping[str, Any]
     given: frozenset[str] = frozenset()
@@ -162,7 +162,7 @@ class _Parser:
 
 
 def parse_flags(flags: Sequence[Flag], arguments: Sequence[str]) -> ParsedFlags:
-    """Read a command line without the command's name."""
+    """Parse a command line without the name of the command."""
     parser = _Parser(
         flags={flag.name: flag for flag in flags},
         shorts={flag.short: flag for flag in flags if flag.short},
@@ -173,7 +173,7 @@ def parse_flags(flags: Sequence[Flag], arguments: Sequence[str]) -> ParsedFlags:
 
 
 def usage(flags: Sequence[Flag]) -> str:
-    """All flags by group, as ``--help`` prints them."""
+    """The output of ``--help``: all flags by group."""
     lines: list[str] = []
     for group in dict.fromkeys(flag.group for flag in flags):
         lines += ["", f"{group} flags:", ""]

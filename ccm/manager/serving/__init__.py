@@ -1,4 +1,4 @@
-"""The HTTPS server for probes and Prometheus: health, metrics, ``/configz``, TLS, and who may read what."""
+"""The HTTPS server for probes and Prometheus: health, metrics, ``/configz``, TLS, authorization."""
 
 from ccm.manager.serving.endpoint import Connections, Endpoint
 from ccm.manager.serving.health import Health

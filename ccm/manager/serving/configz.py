@@ -1,4 +1,4 @@
-"""What ``/configz`` shows, by name as in all of Kubernetes' components: how this one is set."""
+"""The content of ``/configz``: the configuration of this process, in the format of Kubernetes' components."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,13 +8,13 @@ from ccm.manager.flags import ParsedFlags
 
 
 def configuration(flags: ParsedFlags, environment: Mapping[str, str]) -> dict[str, Any]:
-    """All that is shown: flags, defaults included, and what the cloud shows of its environment."""
+    """The whole content: all flags, including defaults, and the environment that the cloud shows."""
     shown: dict[str, Any] = {"cloudcontrollermanager.config.k8s.io": _component(flags)}
     return shown | ({"environment": dict(environment)} if environment else {})
 
 
 def _component(flags: ParsedFlags) -> dict[str, Any]:
-    """The CloudControllerManagerConfiguration of cloud-provider 0.37 that the flags amount to."""
+    """The flags in the format CloudControllerManagerConfiguration of cloud-provider 0.37."""
 
     def duration(name: str) -> str:
         return format_duration(flags[name])

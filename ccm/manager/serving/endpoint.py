@@ -1,4 +1,4 @@
-"""The health and metrics server as the flags want it, with certificates and client CAs kept current."""
+"""The health and metrics server with the options from the flags. Reloads certificates and client CAs."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -30,7 +30,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Connections to the API server: for all work, for reviews of tokens and of access, and for our lease."""
+    """Transports to the API server: for controllers, TokenReviews, SubjectAccessReviews, the lease."""
 
     work: Transport
     authentication: Transport
@@ -39,7 +39,7 @@ class Connections:
 
 
 class Endpoint:
-    """Serves while its block runs, but not with ``--secure-port=0``. ``started`` is set when it listens."""
+    """Runs the server in an ``async with`` block, unless ``--secure-port=0``. ``started``: it listens."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Endpoint:
         )
 
     async def _tend(self, tls: ServerTls) -> None:
-        """Keep certificate and client authorities current, for ever."""
+        """Reload the certificate and the client CAs periodically until cancelled."""
         while True:
             try:
                 if tls.reload():
@@ -123,12 +123,12 @@ class Endpoint:
                 if tls.trust_clients(await self._authorities()):
                     log.info("client_authorities_changed")
             except (CcmError, OSError) as error:
-                # Without them clients can still use a token; no client gets more rights.
+                # Clients can still use tokens, and no client gets more permissions.
                 log.warning("client_authorities_unknown", error=str(error))
             await asyncio.sleep(_LOOK_AGAIN)
 
     async def _authorities(self) -> str:
-        """CA certificates (PEM) of clients whose certificates count; empty for none."""
+        """The CA certificates (PEM) for client certificates; empty = no client certificates."""
         if self._flags["client-ca-file"]:
             return _certificates_in(await asyncio.to_thread(Path(self._flags["client-ca-file"]).read_bytes))
         if self._flags["authentication-skip-lookup"]:
@@ -138,5 +138,5 @@ class Endpoint:
 
 
 def _certificates_in(bundle: bytes) -> str:
-    """What TLS reads of a PEM bundle; the names that stand between certificates may have any letters."""
+    """Drop the non-ASCII characters of comments in a PEM bundle, because ``ssl`` requires ASCII."""
     return bundle.decode("ascii", "ignore")

@@ -1,11 +1,11 @@
-"""``/healthz``, ``/livez`` and ``/readyz``: named checks, and the text that Kubernetes' components answer.
+"""``/healthz``, ``/livez`` and ``/readyz``: named checks, and responses like those of Kubernetes.
 
-- live: the process can go on; otherwise the kubelet restarts it. An unreachable cloud is not a reason.
-- ready: the cloud answers, the caches are complete, no queue is stuck.
-- healthz: upstream's older endpoint, all checks.
+- livez: only the checks whose failure requires a restart. An unreachable cloud isn't a reason.
+- readyz: all checks, such as a responding cloud, complete caches, and no stuck queue.
+- healthz: upstream's older endpoint with all checks.
 
-All clients may read it, so the response says only which check failed, in upstream's words. The reason is in
-the log, once per change, and at ``/readyz/NAME`` for users that the cluster allows to get that path.
+All clients may read these paths, so the response contains only the names of failed checks, in upstream's
+format. The reason is in the log, once per change, and at ``/readyz/NAME`` for users with access to that path.
 """
 
 import re
@@ -22,9 +22,9 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class Health:
-    """The checks of this process; they come and go with what runs. A check must not block.
+    """The checks of the running parts of this process. A check must not block.
 
-    ``counts`` has how often each was asked for, by name, endpoint, and ``success`` or ``error``.
+    ``counts`` counts the results by name, endpoint, and ``success`` or ``error``.
     """
 
     def __init__(self) -> None:
@@ -33,22 +33,22 @@ class Health:
         self._reported: dict[str, str] = {}
 
     def add(self, name: str, check: Check, *, live: bool = False) -> None:
-        """Add a check, which returns what is wrong, or None; ``live``: only a restart would help."""
+        """Add a check that returns an error message or None. ``live``: only a restart would help."""
         self._checks[name] = check, live
 
     def remove(self, name: str) -> None:
-        """Forget a check."""
+        """Remove a check."""
         self._checks.pop(name, None)
         self._reported.pop(name, None)
 
     def results(self, endpoint: str) -> dict[str, str | None]:
-        """What is wrong by check, for ``healthz``, ``livez`` or ``readyz``."""
+        """The error message (or None) of each check for ``healthz``, ``livez`` or ``readyz``."""
         return {
             name: _run(check) for name, (check, live) in self._checks.items() if live or endpoint != "livez"
         }
 
     def answer(self, endpoint: str, *, verbose: bool, exclude: Collection[str] = ()) -> tuple[int, str]:
-        """Status and text for ``healthz``, ``livez`` or ``readyz``, without the checks to ``exclude``."""
+        """The status and text for ``healthz``, ``livez`` or ``readyz``, without the checks in ``exclude``."""
         results = self.results(endpoint)
         for name, problem in results.items():
             self.counts[name, endpoint, "error" if problem else "success"] += 1
@@ -74,7 +74,7 @@ class Health:
         return HTTPStatus.OK, "ok"
 
     def answer_one(self, endpoint: str, name: str) -> tuple[int, str]:
-        """Status and text for one check alone, ``/healthz/NAME``."""
+        """The status and text for one check, for example ``/healthz/NAME``."""
         results = self.results(endpoint)
         if name not in results:
             return HTTPStatus.NOT_FOUND, f"there is no check {name}\n"
@@ -84,7 +84,7 @@ class Health:
         return HTTPStatus.INTERNAL_SERVER_ERROR, f"{problem}\n"
 
     def _log_change(self, name: str, problem: str | None) -> None:
-        """Log what a check says, unless the last logged text differs only in numbers, such as seconds."""
+        """Log a check's message, unless it differs from the last one only in numbers, such as seconds."""
         kind = _NUMBER.sub("#", problem or "")
         if kind == self._reported.get(name, ""):
             return
@@ -98,5 +98,5 @@ class Health:
 def _run(check: Check) -> str | None:
     try:
         return check()
-    except Exception as error:  # noqa: BLE001 - a check that fails is a failed check
+    except Exception as error:  # noqa: BLE001 - an error in a check is a failure
         return f"{type(error).__name__}: {error}"

@@ -1,7 +1,7 @@
-"""A program of its own: makes a P-256 key and a certificate for localhost with OpenSSL 3, prints both as PEM.
+"""A separate program: creates a P-256 key and a certificate for localhost, and prints both as PEM.
 
-It calls the library through ctypes, so it needs nothing that Python's own ``ssl`` module does not need. It
-imports nothing of ours and is started by ``tls`` with ``python -I -S``.
+The program calls OpenSSL 3 through ctypes, so its only dependency is a library that Python's ``ssl`` module
+also needs. It imports no module of this project. ``tls`` starts it with ``python -I -S``.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ from typing import Any
 
 NAMES = b"DNS:localhost,IP:127.0.0.1,IP:::1"
 SECONDS = 365 * 24 * 3600
-# Clocks of clients may be behind ours.
+# Clients' clocks may be slow.
 BACKDATED = -3600
 UTF8 = 0x1000
 X509_VERSION_3 = 2
@@ -27,7 +27,7 @@ LIBRARIES = ("libcrypto.so.3", "libcrypto.3.dylib")
 
 
 def load() -> Any:
-    """OpenSSL's library, every function returning a pointer unless declared otherwise."""
+    """Load OpenSSL's library."""
     for name in LIBRARIES:
         try:
             return ctypes.CDLL(name)
@@ -37,13 +37,13 @@ def load() -> Any:
 
 
 class OpenSsl:
-    """The dozen functions that a certificate takes, with checked results."""
+    """Calls functions of OpenSSL, and checks the results."""
 
     def __init__(self) -> None:
         self._library = load()
 
     def pointer(self, name: str, *arguments: Any) -> c_void_p:
-        """Call a function that returns a pointer; none is a failure."""
+        """Call a function that returns a pointer. NULL is a failure."""
         function = self._library[name]
         function.restype = c_void_p
         result = function(*arguments)
@@ -52,7 +52,7 @@ class OpenSsl:
         return c_void_p(result)
 
     def number(self, name: str, *arguments: Any) -> int:
-        """Call a function that returns a number; less than one is a failure."""
+        """Call a function that returns a number. A number below 1 is a failure."""
         function = self._library[name]
         function.restype = c_long
         result = function(*arguments) & 0xFFFFFFFF
@@ -61,12 +61,12 @@ class OpenSsl:
         return result
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function that returns nothing of interest."""
+        """Call a function and ignore its result."""
         self._library[name](*arguments)
 
 
 def make_key(openssl: OpenSsl) -> c_void_p:
-    """A new private key on the curve P-256."""
+    """Create a private key on the curve P-256."""
     context = openssl.pointer("EVP_PKEY_CTX_new_from_name", None, c_char_p(b"EC"), None)
     openssl.number("EVP_PKEY_keygen_init", context)
     openssl.number("EVP_PKEY_CTX_set_group_name", context, c_char_p(b"P-256"))
@@ -76,7 +76,7 @@ def make_key(openssl: OpenSsl) -> c_void_p:
 
 
 def make_certificate(openssl: OpenSsl, key: c_void_p) -> c_void_p:
-    """A certificate that a key signs for itself."""
+    """Create a self-signed certificate."""
     certificate = openssl.pointer("X509_new")
     openssl.number("X509_set_version", certificate, c_long(X509_VERSION_3))
     serial = openssl.pointer("X509_get_serialNumber", certificate)

@@ -1,7 +1,7 @@
-"""Delegated authentication and authorization: the API server decides about each request.
+"""Delegated authentication and authorization: the API server decides about requests.
 
-A bearer token is checked by a TokenReview, a request by a SubjectAccessReview; both answers are believed for
-a few seconds. Client certificates are checked by TLS before we see them. Everybody else is anonymous.
+A TokenReview checks a bearer token, and a SubjectAccessReview checks a request. Both results are cached for
+some seconds. TLS verifies client certificates. Other clients are anonymous.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class _Memory(Generic[V]):
-    """Answers that are believed for a while, the oldest forgotten first."""
+    """A cache of results with an expiry. If the cache is full, the oldest result is removed."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[Hashable, tuple[float, V]] = OrderedDict()
@@ -81,7 +81,7 @@ class _Answer:
 
 
 class TokenReviewer:
-    """Says whose a bearer token is; an answer is believed for ``ttl`` seconds."""
+    """Finds the user of a bearer token. Results are cached for ``ttl`` seconds."""
 
     def __init__(self, transport: Transport, ttl: float) -> None:
         self._transport = transport
@@ -89,9 +89,9 @@ class TokenReviewer:
         self._memory: _Memory[_Answer] = _Memory()
 
     async def user_of(self, token: str) -> User | None:
-        """The user; None for a token that the cluster does not know. Raises KubernetesError."""
+        """The user of a token; None if the cluster rejects the token. Raises KubernetesError."""
         if not token.isascii():
-            return None  # a header may have any bytes, a token has none but these
+            return None  # a header may contain any bytes, but tokens are ASCII
         key = hashlib.sha256(token.encode()).digest()
         known = self._memory.get(key)
         if known is not None:
@@ -103,7 +103,7 @@ class TokenReviewer:
 
 
 class AccessReviewer:
-    """Says whether a user may do something; a yes and a no are believed for so many seconds."""
+    """Checks the permissions of users. The cache has separate TTLs for allowed and denied requests."""
 
     def __init__(self, transport: Transport, allowed_ttl: float, denied_ttl: float) -> None:
         self._transport = transport
@@ -111,7 +111,7 @@ class AccessReviewer:
         self._memory: _Memory[bool] = _Memory()
 
     async def allowed(self, user: User, verb: str, path: str) -> bool:
-        """Whether this user may do this with this path. Raises KubernetesError."""
+        """Whether a user may use this verb on this path. Raises KubernetesError."""
         if MASTERS in user.groups:
             return True
         key = (user, verb, path)
@@ -134,7 +134,7 @@ class AccessReviewer:
 
 
 def user_of_certificate(certificate: Mapping[str, Any] | None) -> User | None:
-    """The user that a verified client certificate names: common name and organizations."""
+    """The user in a verified client certificate: the common name, and the organizations as groups."""
     names: dict[str, list[str]] = {}
     for part in (certificate or {}).get("subject", ()):
         for name, value in part:
@@ -146,7 +146,7 @@ def user_of_certificate(certificate: Mapping[str, Any] | None) -> User | None:
 
 
 async def _ask(transport: Transport, path: str, body: Mapping[str, Any], kind: type[V]) -> V:
-    """Ask, a few times if need be, within ten seconds."""
+    """Create a review, with retries within ten seconds."""
     pause = _PAUSE
     try:
         async with asyncio.timeout(_TIMEOUT):

@@ -1,4 +1,4 @@
-"""What the HTTPS server serves to probes and Prometheus. It runs in followers too, before leader election."""
+"""The HTTP endpoints for probes and Prometheus, which followers also serve."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,7 +23,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Decides which paths a client may read; ``/x/*`` in ``always_allowed`` means all below."""
+    """Decides which paths a client may read. ``/x/*`` in ``always_allowed`` means all below ``/x/``."""
 
     always_allowed: tuple[str, ...]
     tokens: TokenReviewer
@@ -37,7 +37,7 @@ class Guard:
         )
 
     async def refusal(self, request: web.Request) -> web.Response | None:
-        """The response to a client that may not read this; None if it may."""
+        """The error response to a client that may not read this path; None if the client may read it."""
         if self.is_public(request.path):
             return None
         try:
@@ -71,7 +71,7 @@ class Guard:
 def build_application(
     health: Health, registry: CollectorRegistry, configuration: Mapping[str, Any], guard: Guard
 ) -> web.Application:
-    """The endpoints, guarded."""
+    """Create the application with all endpoints and the access check."""
 
     @web.middleware
     async def check_access(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -108,7 +108,7 @@ def build_application(
 
 
 def health_metrics(health: Health) -> str:
-    """``/metrics/slis``: the result of each check, as upstream's service level indicators."""
+    """The content of ``/metrics/slis``: the result of each check, as service level indicators."""
     name = "kubernetes_healthcheck"
     lines = [f"# HELP {name} This metric records the result of a single healthcheck.", f"# TYPE {name} gauge"]
     for endpoint in _ENDPOINTS:

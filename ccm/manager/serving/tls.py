@@ -1,4 +1,4 @@
-"""TLS of the health and metrics server: versions, cipher suites, certificates that change while we run."""
+"""TLS of the health and metrics server: versions, cipher suites, reloads of certificates."""
 
 import os
 import ssl
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ccm.errors import ConfigurationError
 
-# Go names 1.0 and 1.1 too; they are insecure, so they are raised to 1.2.
+# Go also allows 1.0 and 1.1. These versions are insecure, so we use 1.2 instead.
 TLS_VERSIONS = {
     "": ssl.TLSVersion.TLSv1_2,
     "VersionTLS10": ssl.TLSVersion.TLSv1_2,
@@ -18,7 +18,7 @@ TLS_VERSIONS = {
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
-# IANA's names, which Go and Kubernetes use, to OpenSSL's. Those of TLS 1.3 are always on.
+# From IANA's names, as in Go and Kubernetes, to OpenSSL's names. The suites of TLS 1.3 are always enabled.
 _CIPHERS = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -40,19 +40,19 @@ _PAIR = "cloud-controller-manager"
 
 
 def cipher_problems(names: Sequence[str]) -> Iterator[str]:
-    """A sentence for each cipher suite that we can't offer."""
+    """An error message for each unsupported cipher suite."""
     for name in names:
         if name not in _CIPHERS:
             yield f"--tls-cipher-suites: {name!r} is not one of {', '.join(_CIPHERS)}"
 
 
 class ServerTls:
-    """An SSL context that follows the certificate's files and the authorities of clients.
+    """An SSL context that is replaced when the certificate files or the client CAs change.
 
-    Each change makes a new context: OpenSSL can only add trusted authorities to one, and would let clients of
-    a removed authority resume their sessions. Without files, a certificate is made for localhost, which
-    ``directory`` keeps, if given. Raises ConfigurationError if certificate and key don't fit, or none could
-    be made.
+    Each change creates a new context, because OpenSSL can only add CAs to a context, and would let clients of
+    a removed CA resume sessions. Without files, a certificate for localhost is created, and stored in
+    ``directory`` if set. Raises ConfigurationError if the certificate doesn't match the key, or can't be
+    created.
     """
 
     def __init__(
@@ -73,7 +73,9 @@ class ServerTls:
         self.context = self._new_context("")
 
     def reload(self) -> bool:
-        """Read changed files; returns whether they changed. After ConfigurationError, the old ones stay."""
+        """Read changed files. Returns whether they changed. After ConfigurationError, keeps the old
+        context.
+        """
         stamp = self._read_stamp()
         if stamp == self._stamp:
             return False
@@ -82,11 +84,10 @@ class ServerTls:
         return True
 
     def trust_clients(self, authorities: str) -> bool:
-        """Ask clients for a certificate of these authorities (PEM) and no others; returns whether they are
-        new.
+        """Accept client certificates of these CAs (PEM) only. Returns whether the CAs changed.
 
-        Clients without a certificate may still connect. Raises OSError if the authorities can't be decoded;
-        those in use stay.
+        Clients may still connect without a certificate. Raises OSError if the CAs can't be decoded; then the
+        old CAs stay.
         """
         if authorities == self._authorities:
             return False
@@ -104,7 +105,7 @@ class ServerTls:
         if self._files is not None:
             try:
                 context.load_cert_chain(*self._files)
-            except OSError as error:  # ssl.SSLError is one
+            except OSError as error:  # includes ssl.SSLError
                 raise _unusable(self._files, error) from error
         if authorities:
             context.load_verify_locations(cadata=authorities)
@@ -150,23 +151,23 @@ _END_OF_KEY = b"-----END PRIVATE KEY-----\n"
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate and its private key, PEM."""
+    """A certificate and its private key in PEM format."""
 
     certificate: bytes
     key: bytes
 
 
 def make_certificate() -> Certificate:
-    """A new certificate for localhost, valid for a year, as upstream makes it. Its key never touches a disk.
+    """Create a certificate for localhost, valid for a year, as upstream. The key is never written to disk.
 
-    Python has no function for that, and the ``cryptography`` package costs 14 MiB of memory. But the ``ssl``
-    module needs OpenSSL anyway; the program ``openssl`` next to this file calls it through ctypes, in a child
-    process: a crash there can't affect the manager, and its memory is freed. Raises ConfigurationError on
+    Python has no function for this task, and the ``cryptography`` package needs 14 MiB of memory. The ``ssl``
+    module needs OpenSSL anyway. So the program ``openssl.py`` calls OpenSSL through ctypes in a child
+    process, which can't crash the manager, and frees its memory at the end. Raises ConfigurationError after a
     failure.
     """
     command = [sys.executable, "-I", "-S", str(_PROGRAM)]
     try:
-        # The child sees nothing of our environment: there are tokens in it.
+        # No environment for the child process, because the environment contains tokens.
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT, check=True, env={}
         )
@@ -182,7 +183,7 @@ def make_certificate() -> Certificate:
 
 
 def load_from_memory(context: ssl.SSLContext, made: Certificate) -> None:
-    """Have a context use a certificate that is in no file: ``ssl`` reads only files, so a nameless one."""
+    """Load a certificate into a context. ``ssl`` requires a file, so use an anonymous file in memory."""
     descriptor = os.memfd_create("certificate", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, made.key + made.certificate)
