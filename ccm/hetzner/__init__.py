@@ -1,4 +1,4 @@
-"""Hetzner Cloud, and Robot, as a cloud for Kubernetes."""
+"""The cloud implementation for Hetzner Cloud and Robot."""
 
 from ccm.hetzner.cloud import HetznerCloud, open_cloud
 

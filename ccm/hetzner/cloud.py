@@ -1,4 +1,4 @@
-"""Hetzner Cloud as a cloud: wires the rooms of this package together."""
+"""Hetzner Cloud as a cloud: connects the parts of this package."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -130,7 +130,7 @@ class HetznerCloud:
             )
 
     async def _follow_network(self) -> bool:
-        """Replace a deleted network by one of the same name to which a known server is attached."""
+        """Use a recreated network of the same name, if the project has a server of the deleted network."""
         name, former = self.settings.network.name_or_id, self.network
         if former is None or name == str(former.id):
             return False
@@ -164,7 +164,7 @@ class HetznerCloud:
         return HetznerLoadBalancers(cache, chosen, metrics)
 
     async def _robot_addresses(self) -> Mapping[int, str]:
-        """Public IPv4 addresses of dedicated servers; none without credentials."""
+        """The public IPv4 addresses of dedicated servers; empty without credentials."""
         return await self.robot.addresses() if self.robot is not None else {}
 
     def _describe_options(self) -> InstanceOptions:
@@ -206,10 +206,10 @@ def open_cloud(
     provider: str = FROM_SCRATCH.provider,
     registry: CollectorRegistry | None = None,
 ) -> HetznerCloud:
-    """Open Hetzner Cloud; does no I/O except reading the files that the environment names.
+    """Open Hetzner Cloud. The only I/O is to read files named in the environment.
 
-    ``environment`` has the official CCM's variables. ``provider`` is ``ccm-from-scratch`` or ``hcloud``.
-    ``registry``: None = a separate one. Raises ConfigurationError, which names everything that is wrong.
+    ``environment`` contains the official CCM's variables. ``provider`` is ``ccm-from-scratch`` or ``hcloud``.
+    ``registry``: None = a new registry. Raises one ConfigurationError with all mistakes.
     """
     if provider not in NAMINGS:
         raise ConfigurationError([f"--cloud-provider: {provider!r} is not {' or '.join(NAMINGS)}"])

@@ -14,7 +14,7 @@ from ccm.hetzner.robot.machines import RobotMachines
 from ccm.hetzner.server_to_instance import InstanceOptions, describe
 from ccm.hetzner.servers import REASON, Servers
 
-_OPERATION = "hcloud/instancesv2.InstanceMetadata"  # as the official CCM calls it; one response has all
+_OPERATION = "hcloud/instancesv2.InstanceMetadata"  # the official CCM's name for all requests
 
 
 class HetznerInstances:
@@ -75,11 +75,11 @@ class HetznerInstances:
         return answers
 
     async def _answer(self, node: NodeView, accepted_age: float, *, listed: bool = False) -> Instance:
-        """Describe a Node's machine; ``listed``: what the cache has of the Cloud is all that there is."""
+        """Describe a Node's machine; ``listed``: treat the cached list of Cloud servers as complete."""
         machine = provider_id.parse(node.provider_id, self._scheme) if node.provider_id else None
         if machine is not None and machine.kind == "robot":
             if self._robot is None:
-                # Nothing may be concluded from that: the Node may exist.
+                # The server may exist, so don't raise InstanceNotFound.
                 raise CloudError(
                     f"Robot server {machine.number} can't be read: set ROBOT_ENABLED, ROBOT_USER and "
                     "ROBOT_PASSWORD"
@@ -93,13 +93,13 @@ class HetznerInstances:
         return describe(server, self._options(), node.annotations)
 
     def _accepted(self, age: float) -> float:
-        """How old an answer of Hetzner Cloud may be; 0 asks in any case. Robot's have their own variable."""
+        """Maximum age of Hetzner Cloud's data; 0 stays 0. Robot has its own variable."""
         return age if self._max_age is None or age == 0 else self._max_age
 
     async def _get_by_name_anywhere(
         self, node: NodeView, robot: RobotMachines, accepted_age: float
     ) -> Instance:
-        """A Node without provider ID may be either; if it could be both, it is ambiguous."""
+        """Find the Cloud or Robot server of a Node without provider ID; raises CloudError if both exist."""
         dedicated = await robot.find(node.name)
         try:
             server = await self._servers.find(node, None, self._accepted(accepted_age))

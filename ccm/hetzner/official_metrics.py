@@ -1,4 +1,4 @@
-"""What the official CCM counts, by its names."""
+"""The metrics of the official CCM, with its names."""
 
 from contextlib import AsyncExitStack
 
@@ -42,7 +42,7 @@ class OfficialMetrics:
         self._lookups.labels(subsystem, self._mode, "hit" if hit else "miss").inc()
 
     def type_lookup(self, *, hit: bool) -> None:
-        """Count a lookup of load balancer types; the official CCM always keeps them in mode all."""
+        """Count a lookup of load balancer types. As in the official CCM, the mode is always ``all``."""
         self._type_lookups.labels("load_balancer", "all", "hit" if hit else "miss").inc()
 
 
@@ -52,8 +52,8 @@ log = structlog.stdlib.get_logger(__name__)
 class MetricsServer:
     """Serves a registry at the official CCM's own metrics address (``:8233/metrics``).
 
-    Everything is on the manager's secure port as well. Two replicas on one host can't both have the port; the
-    second logs that and works without it. ``address``: ``host:port``; an empty host means all.
+    The manager's secure port serves the same metrics. Of two replicas on one host, only one can use the port;
+    the other logs a warning and continues. ``address``: ``host:port``; an empty host means all addresses.
     """
 
     def __init__(self, registry: CollectorRegistry, address: str) -> None:
@@ -64,7 +64,7 @@ class MetricsServer:
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
-        """Listen; does nothing if it does already."""
+        """Start the server, unless it is running."""
         if self.port:
             return
         application = web.Application()

@@ -1,9 +1,9 @@
-"""Checks that the token is still of the project that we were started for.
+"""Checks that the token still belongs to the project of this cluster.
 
-The API answers a token of another project too, without our servers. That project has no network of ours
-either: if the network exists, a missing server was deleted; otherwise the project was exchanged. Without a
-network, absence is not believed until one of our servers has been seen with the current token, unless the
-owner says that it is true. Callers hold the token, so that both answers are about one project.
+With the token of another project, the API succeeds, but returns none of our servers. The other project also
+lacks our network. So if the network exists, a missing server was deleted; otherwise the token is wrong.
+Without a network, a missing server counts as deleted only after we saw one of our servers with the current
+token, or if the mass deletion breaker is off. Callers hold the token, so both requests use one project.
 """
 
 import re
@@ -25,7 +25,7 @@ class Project:
 
     Args:
         network: Returns the ID of a network that must exist, or None.
-        mass_deletion_breaker: Don't conclude from a project without resources that they are deleted.
+        mass_deletion_breaker: Don't treat the resources as deleted if the project has none of them.
         replaced: Called after the network is deleted; returns whether another network replaced it.
     """
 
@@ -49,20 +49,20 @@ class Project:
 
     @property
     def network(self) -> int | None:
-        """The id of the network that must be there, or None."""
+        """The ID of the network that must exist, or None."""
         return self._network()
 
     @property
     def is_proven(self) -> bool:
-        """Whether something of ours has been seen with the present token."""
+        """Whether we saw one of our resources with the current token."""
         return self._seen_with == self._api.token.number
 
     def healthy(self) -> str | None:
-        """What is wrong, or None."""
+        """An error message, or None if the project seems to be right."""
         return None if self._denied_at is None else self._sentence()
 
     async def check(self, priority: Priority) -> None:
-        """Check the project after a resource disappeared; raises AccessDenied if that proves nothing."""
+        """Check the project after a resource disappeared. Raises AccessDenied if the project may be wrong."""
         if not self.mass_deletion_breaker:
             return
         network = self._network()
@@ -78,22 +78,22 @@ class Project:
         self.confirm(0.0)
 
     async def is_replaced(self) -> bool:
-        """The network is not there: whether :attr:`network` is another one of this project from now on."""
+        """Whether another network of this project replaced the deleted :attr:`network`."""
         return self._replaced is not None and await self._replaced()
 
     async def check_new_token(self, priority: Priority) -> None:
-        """Check once per token if nothing of ours is there, which may be right; raises as :meth:`check`."""
+        """Check a new token once, if none of our resources was seen with it. Raises like :meth:`check`."""
         if self._api.token.number > 0 and not self.is_proven:
             await self.check(priority)
 
     def deny(self) -> AccessDenied:
-        """Nothing of ours is there: the error to raise."""
+        """Record that our resources are missing, and return the error to raise."""
         self._denied_at = self._clock()
         message = self._sentence()
         return AccessDenied(message, notices=[Notice("WrongProject", message)])
 
     def confirm(self, age: float | None) -> None:
-        """A resource of ours exists; the API said so ``age`` seconds ago (None = not known)."""
+        """Record that the API returned one of our resources ``age`` seconds ago (None = unknown)."""
         if age is None:
             return
         self._seen_with = self._api.token.number
@@ -119,12 +119,12 @@ _NETWORK_ID = re.compile(r"network_id:\s*(\d+)")
 
 
 async def find_network(api: HetznerApi, name_or_id: str) -> Network:
-    """Find a network; raises ConfigurationError if there is none, ApiError if that is not known."""
+    """Find a network. Raises ConfigurationError if it doesn't exist, ApiError if that is unknown."""
     if name_or_id.isascii() and name_or_id.isdigit():
         try:
             return await api.get(f"/networks/{name_or_id}", "network", Network, priority=Priority.NODES)
         except NotFound:
-            pass  # a name may be a number too
+            pass  # the text may be a name
     found = await api.list(
         "/networks", "networks", Network, params={"name": name_or_id}, priority=Priority.NODES
     )
@@ -149,7 +149,7 @@ async def read_attached_networks() -> str:
 
 
 async def check_attached(network: Network, read: Callable[[], Awaitable[str]]) -> None:
-    """Raise ConfigurationError unless ``read`` says that the server that we run on is in the network."""
+    """Raise ConfigurationError unless this server is in the network according to ``read``."""
     advice = "attach it, or set HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true"
     try:
         attached = await read()

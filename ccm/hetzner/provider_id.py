@@ -1,7 +1,7 @@
-"""Provider IDs: which machine a Node runs on.
+"""Provider IDs, which identify the machine of a Node.
 
-``ccm-from-scratch://1`` is the tutorial's, ``hcloud://1`` the official CCM's. Robot servers have
-``hrobot://1`` under either name, and ``hcloud://bm-1`` where an older CCM wrote it.
+The formats are ``ccm-from-scratch://1`` and, for the official provider name, ``hcloud://1``. Robot servers
+have ``hrobot://1`` with both names, or ``hcloud://bm-1`` from an older CCM.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class MachineId:
 
 
 def owns(provider_id: str, scheme: str) -> bool:
-    """Whether a Node's provider ID is ours; ``scheme`` is the Cloud API's, with ``://``."""
+    """Whether a provider ID is ours; ``scheme`` is the prefix for Cloud servers, with ``://``."""
     return provider_id.startswith((scheme, ROBOT_SCHEME))
 
 
 def parse(provider_id: str, scheme: str) -> MachineId:
-    """Read a provider ID; raises NotOurs for another scheme, CloudError for our scheme without a number."""
+    """Parse a provider ID. Raises NotOurs for another scheme, CloudError for an invalid number."""
     if provider_id.startswith(LEGACY_ROBOT_PREFIX) and scheme == "hcloud://":
         return MachineId("robot", _number(provider_id, LEGACY_ROBOT_PREFIX))
     if provider_id.startswith(ROBOT_SCHEME):
@@ -40,10 +40,10 @@ def parse(provider_id: str, scheme: str) -> MachineId:
 
 def _number(provider_id: str, prefix: str) -> int:
     text = provider_id.removeprefix(prefix)
-    # Python refuses to read numbers of thousands of digits; ours have 19 at most.
+    # Python raises an error for numbers of thousands of digits; valid numbers have at most 19.
     if not (text.isascii() and text.isdigit() and len(text) < 20) or not 0 < int(text) <= _MAX_NUMBER:
         message = f"provider ID {provider_id!r}: {prefix!r} must be followed by a server's number"
-        # It can't be changed once it is set, so the advice is not to correct it.
+        # A provider ID can't be changed, so the only remedy is a new Node.
         advice = ". Delete the Node. Its kubelet then registers a new Node"
         raise CloudError(message, notices=[Notice("InvalidProviderID", message + advice)])
     return int(text)

@@ -1,7 +1,7 @@
 """The routes of one Hetzner Cloud network.
 
-Every change locks the network for a moment, so there is one writer, which waits for each action. If a change
-got no answer, the network is read to see whether it took effect.
+Every change locks the network for a moment, so changes run one after the other, and wait for their actions.
+If the response to a change is lost, the network is read again, to check whether the change took effect.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from ccm.hetzner.official_metrics import OfficialMetrics
 from ccm.hetzner.project import Project
 from ccm.hetzner.servers import node_of
 
-LIMIT = 100  # routes in a network; known from practice, the API doesn't report it
+LIMIT = 100  # routes in a network, found by experiment, because the API doesn't report the limit
 TRIES = 6
-PAUSE = 1.0  # seconds after which a locked network is tried again, growing
+PAUSE = 1.0  # seconds before the first retry for a locked network; later delays are longer
 
 
 class HetznerRoutes:
@@ -110,7 +110,7 @@ class HetznerRoutes:
                     raise
                 await asyncio.sleep(PAUSE * (attempt + 1))
             except (Rejected, CloudUnavailable):
-                # It may be so already, or the change took effect and only its answer was lost.
+                # The network may already have the desired state, or only the response may be lost.
                 network = await self._read()
                 if (changed in network.routes) is not wanted:
                     raise
@@ -120,7 +120,7 @@ class HetznerRoutes:
                 return
 
     def _remember(self, route: NetworkRoute, *, wanted: bool) -> None:
-        """Keep the picture true without reading it again."""
+        """Update the cached network after our own change."""
         if self._network is not None:
             others = tuple(other for other in self._network.routes if other != route)
             routes = (*others, route) if wanted else others
@@ -143,7 +143,7 @@ class HetznerRoutes:
         return await self._api.get(f"/networks/{self._id}", "network", Network, priority=Priority.ROUTES)
 
     async def _machines(self, network: Network, accepted_age: float) -> tuple[dict[str, Machine], bool]:
-        """The machines of the network by address, and whether these are all that the network knows of."""
+        """The machines in the network by address, and whether they include all servers of the network."""
         age = self._servers.age
         self._metrics.lookup("routes", hit=age is not None and age <= accepted_age)
         contents = await self._servers.read(accepted_age, Priority.ROUTES)

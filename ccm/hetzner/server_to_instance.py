@@ -1,4 +1,4 @@
-"""What a server looks like as the machine of a Node."""
+"""Describes a server as the machine of a Node."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from ccm.hetzner.api.api_errors import unavailable
 from ccm.hetzner.api.models import Server
 
 PROVIDED_BY = "instance.hetzner.cloud/provided-by"
-# An annotation of a Node: its IPv6 address, where it is not the first of its network.
+# A Node's annotation for an IPv6 address that isn't the first address of its network.
 EXTERNAL_IPV6 = "instance.hetzner.cloud/external-ipv6"
 
-# The official CCM's zone label is the data center that a location had when locations had only one.
+# The official CCM's zone labels, from the time when a location had only one data center.
 _DATACENTERS = {
     "nbg1": "nbg1-dc3",
     "hel1": "hel1-dc2",
@@ -26,15 +26,15 @@ _DATACENTERS = {
 
 @dataclass(frozen=True, slots=True)
 class ProviderNaming:
-    """What Nodes get depends on the provider's name."""
+    """The naming of provider IDs, regions and zones, which depends on the provider's name."""
 
     provider: str  # the name, as in `--cloud-provider`
-    # region and zone = location and data center, as the official CCM has them, not network zone and location
+    # region and zone are location and data center, as in the official CCM, not network zone and location
     official: bool
 
     @property
     def scheme(self) -> str:
-        """What provider IDs start with."""
+        """The prefix of provider IDs."""
         return f"{self.provider}://"
 
 
@@ -45,15 +45,15 @@ NAMINGS = {naming.provider: naming for naming in (FROM_SCRATCH, OFFICIAL)}
 
 @dataclass(frozen=True, slots=True)
 class InstanceOptions:
-    """The owner's choices."""
+    """Options for the description of servers."""
 
     naming: ProviderNaming  # the provider's name and its consequences
     ipv4: bool = True  # report public IPv4 addresses
     ipv6: bool = False  # report public IPv6 addresses
     # report a zone for cloud servers; Robot servers always have one, as with the official CCM
     zone_label: bool = True
-    network: int | None = None  # the network whose addresses are internal; None = no address is
-    copied_labels: frozenset[str] = frozenset()  # keys of server labels that the Node gets too
+    network: int | None = None  # the network with the internal addresses; None = no internal addresses
+    copied_labels: frozenset[str] = frozenset()  # keys of server labels to copy to the Node
 
 
 def describe(
@@ -88,7 +88,7 @@ def describe(
 
 
 def chosen_ipv6(annotations: Mapping[str, str]) -> tuple[str, tuple[Notice, ...]]:
-    """The IPv6 address of the Node's annotation, or empty, and a notice if it isn't one."""
+    """The IPv6 address in the Node's annotation (or empty), and a notice if the address is invalid."""
     text = annotations.get(EXTERNAL_IPV6, "").strip()
     if not text:
         return "", ()
@@ -96,7 +96,7 @@ def chosen_ipv6(annotations: Mapping[str, str]) -> tuple[str, tuple[Notice, ...]
         address = IPv6Address(text)
     except AddressValueError:
         address = None
-    # Behind the sign for a zone Python takes whatever comes, and would have it in the Node's addresses.
+    # Python accepts any text as a scope ID after `%`, which would then be in the Node's addresses.
     if address is not None and not address.scope_id:
         return str(address), ()
     message = (
@@ -107,7 +107,7 @@ def chosen_ipv6(annotations: Mapping[str, str]) -> tuple[str, tuple[Notice, ...]
 
 
 def first_of(network: str) -> str:
-    """The first address of a network, which is what images configure."""
+    """The first address of a network, which Hetzner's images configure."""
     return str(IPv6Interface(network).network.network_address + 1)
 
 
@@ -117,7 +117,7 @@ def _addresses(server: Server, options: InstanceOptions, own_ipv6: str) -> Itera
     if options.ipv4 and server.public_ipv4:
         yield Address(EXTERNAL_IP, server.public_ipv4)
     if options.ipv6 and public.ipv6 and public.ipv6.ip:
-        # The API gives the /64 network.
+        # The API reports the /64 network.
         yield Address(EXTERNAL_IP, own_ipv6 or first_of(public.ipv6.ip))
     if options.network is not None and (private := server.private_ip(options.network)):
         yield Address(INTERNAL_IP, private)

@@ -1,8 +1,9 @@
 """Finds servers of Hetzner Cloud for Nodes, by ID or by name.
 
-A server is read alone or in a list of all (one request per 50). Which is cheaper is not known in advance, so
-this uses the ski-rental strategy: single reads until they have cost as much as a list within a short time;
-then a list, which also serves all other lookups. It costs at most twice the optimum.
+A lookup reads either one server, or a list of all servers (one request for each 50 servers). The cheaper way
+isn't known in advance, so this module uses the ski-rental strategy: it reads single servers until, within a
+short time, they have needed as many requests as a list. Then it reads a list, which also serves all other
+lookups. This needs at most twice the optimal number of requests.
 """
 
 import time
@@ -18,13 +19,13 @@ from ccm.hetzner.project import Project
 from ccm.hetzner.robot.client import RobotServer
 from ccm.kube.backoff import TokenBucket
 
-MISSES_AT_ONCE = 10  # of servers that are not there; each takes a request, and goes before all others
-MISS_SECONDS = 60.0  # until one more is asked for; until then a list as old says that they are not there
-BURST = 30.0  # seconds after which single looks are forgotten: a list would not have served them together
+MISSES_AT_ONCE = 10  # missing servers in a burst; each needs a request with the highest priority
+MISS_SECONDS = 60.0  # until the next request for a missing server; meanwhile, a list of this age decides
+BURST = 30.0  # seconds after which single reads don't count, because one list would not have served all
 
 
 class Servers:
-    """Servers of Hetzner Cloud; without ``robots``, Robot is not asked."""
+    """Finds Cloud servers. ``robots`` is the list of Robot servers; None = Robot isn't used."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class Servers:
         return answer
 
     def _listed(self, node: NodeView, number: int | None) -> Server | CloudError:
-        """What the cache has, whatever its age, or why it has none."""
+        """The cached server of any age, or the error that explains why the cache has none."""
         contents = self.cached.contents
         if number is None:
             return contents.by_name.get(node.name) or InstanceNotFound(f"server named {node.name}")
@@ -84,8 +85,8 @@ class Servers:
 
     async def _look(self, node: NodeView, number: int | None, accepted_age: float) -> Server:
         if accepted_age > 0 and self._clock() < self._asks_again:
-            # A kubelet may invent any number of Nodes: one list answers for all. What it has may be
-            # another server by now, and is asked for.
+            # A kubelet can register any number of invalid Nodes, so one list serves all of them. If the list
+            # has the server, read it again, because it may have been replaced.
             await self.cached.read(max(accepted_age, MISS_SECONDS), Priority.NODES)
             answer = self._listed(node, number)
             if not isinstance(answer, Server):
@@ -104,7 +105,7 @@ class Servers:
             raise
 
     def _list_pays(self) -> bool:
-        """Whether single looks have cost as much as a list by now; counts the look that follows if not."""
+        """Whether single reads have needed as many requests as a list. Otherwise, counts the next read."""
         if self.cached.age is None:
             return True
         now = self._clock()
@@ -127,7 +128,7 @@ class Servers:
 
     async def _look_by_name(self, node: NodeView) -> Server:
         name = node.name
-        # What Robot has may be missing here in any project.
+        # A Robot server is missing in every Cloud project, so its absence means nothing.
         is_dedicated = self._robots is not None and name in self._robots.contents.by_name
         with self._api.token.hold():
             found: Listing[Server] = await self._api.list(
@@ -153,30 +154,29 @@ NODE = "ccm-from-scratch/node"
 
 
 def node_of(server: Server) -> str:
-    """The name of the only Node that a server is for: its label says so, or its own name."""
+    """The name of the only Node that a server may belong to: its label, or else its own name."""
     return server.labels.get(NODE) or server.name
 
 
 def addresses_of(server: Server) -> set[str]:
-    """Its IPv4 addresses, public and private; one that it lacks may be an empty text."""
+    """The public and private IPv4 addresses of a server. A missing address may be an empty text."""
     return {server.public_ipv4, *(private.ip for private in server.private_net)}
 
 
 def explain_absence(
     node: NodeView, servers: Iterable[Server], dedicated: Iterable[RobotServer] | None
 ) -> Notice:
-    """Tell the owner of a Node why no server was found by its name.
+    """Explain to the owner of a Node why no server has its name.
 
-    The most common mistake is that the names differ. Then the server that has one of the Node's addresses is
-    probably the right one. ``node`` has the addresses that its kubelet reported; ``dedicated``: None = Robot
-    is not used.
+    Usually, the names differ. Then the server with one of the Node's addresses is probably the right server.
+    ``node`` contains the addresses from its kubelet. ``dedicated``: None = Robot isn't used.
     """
     where = (
         "Hetzner Cloud has no server" if dedicated is None else "Neither Hetzner Cloud nor Robot has a server"
     )
     message = f"{where} named {node.name}; a node and its server must have the same name"
     servers, dedicated = list(servers), None if dedicated is None else list(dedicated)
-    # A server without a public address has an empty one here.
+    # Servers without a public address have an empty text instead.
     own = {address.address for address in node.addresses if address.type != HOSTNAME} - {""}
     for kind, number, name, addresses in _known(servers, dedicated or ()):
         shared = sorted(own & addresses)

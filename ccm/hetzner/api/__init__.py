@@ -4,7 +4,7 @@
 
 from ccm.startup import lazy_package_init
 
-# It guesses the encoding of texts, and all that we read is JSON.
+# This package guesses the encoding of texts, but we only read JSON.
 lazy_package_init("charset_normalizer")
 
 from ccm.hetzner.api.api_metrics import ApiMetrics

@@ -1,7 +1,7 @@
-"""Waiting for actions: one poll for all awaited actions, 25 per request.
+"""Waits for actions. One poller reads all awaited actions, 25 in each request.
 
-A change of the cloud returns an action that runs in the background. All waiters share one poller, so a
-hundred targets that are added at once cost four requests per poll and not a hundred.
+A change in the cloud returns an action that runs in the background. All waiters share one poller. So if a
+hundred targets are added at once, each poll needs four requests and not a hundred.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ class ActionWaiter:
         self._poller: asyncio.Task[None] | None = None
 
     async def wait(self, action: Action) -> None:
-        """Wait until an action has succeeded; raises ActionFailed, or ActionTimedOut while it may still
-        succeed.
+        """Wait until an action has succeeded. Raises ActionFailed, or ActionTimedOut if the action is still
+        running.
 
         Raises another CloudError if the action can't be read.
         """
@@ -44,7 +44,7 @@ class ActionWaiter:
             raise error
 
     async def wait_all(self, actions: Iterable[Action]) -> None:
-        """Wait until all have ended; then raise the first error if there was any."""
+        """Wait until all actions have ended. Then raises the first error, if any."""
         results = await asyncio.gather(*(self.wait(action) for action in actions), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -86,7 +86,7 @@ class ActionWaiter:
         try:
             actions = await self._fetch(ids)
         except CloudError as error:
-            # The façade has retried already: the waiters get the error, and decide.
+            # The client has already retried, so pass the error to the waiters.
             for number in ids:
                 self._resolve(number, error)
             return
@@ -100,6 +100,6 @@ class ActionWaiter:
             return
         if isinstance(outcome, CloudError):
             future.set_exception(outcome)
-            future.exception()  # there may be no waiter left; that isn't worth a warning
+            future.exception()  # avoids a warning if no waiter is left
         else:
             future.set_result(outcome)

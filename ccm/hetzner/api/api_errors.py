@@ -17,7 +17,7 @@ from ccm.cloud.errors import (
 
 
 class ApiError(CloudError):
-    """Mixed into every error below: the API's answer."""
+    """The base of all errors in this module, with the data of the response."""
 
     code: str = ""  # the API's error code, like `not_found`
     status: int = 0  # the HTTP status; 0 = no answer
@@ -26,19 +26,19 @@ class ApiError(CloudError):
 
 
 class NotFound(ApiError, Rejected):
-    """There is no such resource."""
+    """The resource doesn't exist."""
 
 
 class Unauthorized(ApiError, AccessDenied):
-    """The token is unknown, read-only, or not allowed to do this."""
+    """The token is invalid, read-only, or lacks the permission."""
 
 
 class Locked(ApiError, CloudBusy):
-    """Another action works on the resource, or it changed at the same time."""
+    """Another action locks the resource, or the resource changed at the same time."""
 
 
 class RateLimited(ApiError, QuotaExhausted):
-    """The project's hourly requests are used up."""
+    """The project's hourly requests are exhausted."""
 
 
 class Refused(ApiError, Rejected):
@@ -54,7 +54,7 @@ class Unavailable(ApiError, CloudUnavailable):
 
 
 class TokenChanged(ApiError, CloudUnavailable):
-    """There is another token than when the work began. Nothing was sent with it."""
+    """The token has changed since the work began. The new token wasn't used."""
 
 
 class ActionFailed(ApiError, Rejected):
@@ -62,7 +62,7 @@ class ActionFailed(ApiError, Rejected):
 
 
 class ActionTimedOut(ApiError, CloudUnavailable):
-    """An action runs for longer than we wait."""
+    """An action takes longer than the timeout."""
 
 
 _BY_CODE: Mapping[str, type[ApiError]] = {
@@ -85,7 +85,7 @@ _BY_CODE: Mapping[str, type[ApiError]] = {
 
 
 def api_error(operation: str, status: int, code: str, message: str, details: object = None) -> ApiError:
-    """Make the error for an answer; ``code`` is the API's, or the HTTP status if the API sent none."""
+    """Create the error for a response. ``code`` is the API's code, or else the HTTP status."""
     kind = RateLimited if status == 429 else _BY_CODE.get(code)
     if kind is None:
         kind = Unavailable if status >= 500 or status == 0 else Refused
@@ -97,7 +97,7 @@ def api_error(operation: str, status: int, code: str, message: str, details: obj
 
 
 def unavailable(operation: str, why: str) -> ApiError:
-    """Make the error for a missing response, or for one that can't be decoded."""
+    """Create the error for a missing or undecodable response."""
     return api_error(operation, 0, "no_answer", why)
 
 
@@ -111,7 +111,7 @@ class _Details(msgspec.Struct):
 
 
 def _named_fields(details: object) -> str:
-    """The fields that the API complains about, so that an Event names them."""
+    """The invalid fields according to the API, so that an Event can name them."""
     try:
         fields = msgspec.convert(details, _Details).fields
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""Metrics of the Hetzner Cloud API: hcloud-go's names first, ours after them."""
+"""Metrics of the Hetzner Cloud API: first those of hcloud-go, then our own."""
 
 import re
 
@@ -12,7 +12,7 @@ _LATENCY_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15)
 
 
 class ApiMetrics:
-    """What is counted at every request, and the budget."""
+    """The metrics of requests, and of the budget."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(
@@ -56,21 +56,21 @@ class ApiMetrics:
         )
 
     def watch(self, budget: Budget) -> None:
-        """Show the budget at each scrape, even before the first request; call this on the event loop."""
+        """Export the budget at each scrape, even before the first request. Call this in the event loop."""
         self.remaining.set_function(lambda: budget.remaining)
         self.limit.set_function(lambda: budget.limit)
 
 
 def code_label(code: str) -> str:
-    """The API's error code, or ``odd``: responses of a proxy must not create any number of series."""
+    """The API's error code, or ``odd`` for other texts, to limit the number of series."""
     return code if _CODE.fullmatch(code) else "odd"
 
 
 def endpoint_label(path: str) -> str:
-    """The path as hcloud-go labels it: lower case, without ids."""
+    """The path in hcloud-go's format: lower case, without IDs."""
     return _NOT_LETTERS.sub("", path.lower()).replace("//", "/")
 
 
 def operation_label(method: str, path: str) -> str:
-    """The operation as the API's reference names it: ``GET /servers/{id}``."""
+    """The operation's name in the API reference, for example ``GET /servers/{id}``."""
     return f"{method} " + "/".join("{id}" if part.isdigit() else part for part in path.split("/"))

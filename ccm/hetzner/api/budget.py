@@ -1,10 +1,10 @@
 """The project's request budget, divided by priority.
 
-Hetzner Cloud gives every project 3,600 requests an hour, refills them continuously, and reports in each
-response how many are left. Clients that we don't know of use them too, so this bucket is an estimate that
-every answer corrects. A request takes one token, or waits for one. The less important a request, the more
-tokens it leaves to others. A request that would wait too long is refused at once, so that its caller can
-delay the work and report it.
+Hetzner Cloud allows 3,600 requests an hour for each project, refills this quota continuously, and reports the
+remaining requests in each response. Other clients use the same quota, so this bucket is an estimate that
+every response corrects. A request takes one token, or waits for a token. The lower the priority of a request,
+the more tokens it leaves to others. A request that would wait too long is refused immediately, so that its
+caller can delay the work and report the delay.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ MAX_WAIT = 30.0  # seconds
 
 
 class QuotaUsedUp(QuotaExhausted):
-    """The project's requests are used up for now."""
+    """The project has no requests left at the moment."""
 
     def __init__(self, limit: int, retry_after: float) -> None:
         message = (
@@ -32,17 +32,17 @@ class QuotaUsedUp(QuotaExhausted):
 
 
 class Priority(enum.IntEnum):
-    """The order of requests when they are scarce."""
+    """The order of requests while the quota is low."""
 
     NODES = 0  # new nodes wait for their first Pods
     ROUTES = 1
-    # The only work that tenants can cause without an end: by changing a Service each second.
+    # Only here can tenants cause unlimited work, by changing a Service every second.
     LOAD_BALANCERS = 2
-    SWEEP = 3  # periodic looks at what should not have changed
+    SWEEP = 3  # periodic checks
 
 
-# The share of the bucket that each priority leaves untouched. Whatever the owners of Services do, a hundred
-# requests are left to nodes and routes at any time, and after them all that comes back.
+# The share of the bucket that each priority leaves to higher priorities. So owners of Services can't use the
+# last hundred requests, which are for nodes and routes, nor all requests that are refilled later.
 RESERVE = {Priority.NODES: 0.0, Priority.ROUTES: 0.02, Priority.LOAD_BALANCERS: 0.05, Priority.SWEEP: 0.1}
 
 
@@ -56,7 +56,7 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
         on_wait: Callable[[float], None] = lambda _: None,
     ) -> None:
-        self.limit = limit  # size of the bucket, in requests; as many are refilled per hour
+        self.limit = limit  # size of the bucket and refill per hour, in requests
         self._clock = clock
         self._on_wait = on_wait
         self._tokens = float(limit)
@@ -68,19 +68,19 @@ class Budget:
 
     @property
     def remaining(self) -> float:
-        """Requests that can be made at once, as far as we know."""
+        """The estimated number of requests that can be sent now."""
         self._refill()
         return self._tokens
 
     def expected_wait(self, priority: Priority) -> float:
-        """Seconds that a request of this priority would wait now, if there were no other requests."""
+        """Seconds that a new request of this priority would wait, without later requests."""
         self._refill()
         ahead = sum(1 for other, _, future in self._waiting if other <= priority and not future.done())
         needed = 1 + ahead + RESERVE[priority] * self.limit - self._tokens
         return max(0.0, needed * 3600 / self.limit)
 
     async def acquire(self, priority: Priority) -> None:
-        """Wait for permission to make one request, then call :meth:`release`; raises QuotaUsedUp after
+        """Wait until one request is allowed; then call :meth:`release`. Raises QuotaUsedUp after
         :data:`MAX_WAIT`.
         """
         expected = self.expected_wait(priority)
@@ -103,21 +103,21 @@ class Budget:
         self._on_wait(self._clock() - started)
 
     def release(self) -> None:
-        """A request was answered, or failed."""
+        """Record the end of a request."""
         self._in_flight -= 1
 
     def observe(self, limit: int | None, remaining: int | None) -> None:
-        """Learn from an answer's headers; what other clients used is in there."""
+        """Update the estimate from a response's headers, which include the requests of other clients."""
         if limit is not None and limit > 0:
             self.limit = limit
         if remaining is not None:
             self._refill()
-            # Requests on their way may not be counted in this answer yet.
+            # The response may not include requests that are in flight.
             self._tokens = max(0.0, min(float(self.limit), remaining - max(0, self._in_flight - 1)))
         self._wake()
 
     def exhausted(self) -> None:
-        """The server said 429: whatever we thought, there is nothing left."""
+        """Set the estimate to zero after a response with status 429."""
         self._refill()
         self._tokens = 0.0
 
@@ -135,7 +135,7 @@ class Budget:
         return True
 
     def _wake(self) -> None:
-        """Let go whom the tokens suffice for, the most important first."""
+        """Wake waiting requests while tokens are left, by priority."""
         while self._waiting:
             priority, _, future = self._waiting[0]
             if future.done():

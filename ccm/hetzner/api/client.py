@@ -1,9 +1,9 @@
-"""The client of the Hetzner Cloud API, and the only importer of ``hcloud``.
+"""The client of the Hetzner Cloud API, and the only module that imports ``hcloud``.
 
-``hcloud`` provides authentication, connection pool and error decoding. It blocks, so it runs in a few
-threads. This module adds timeouts, a budget that follows the quota, retries that never repeat a change whose
-result is unknown, metrics, decoding into partial structs, complete lists, and waiting for many actions at
-once. The bound models of ``hcloud`` are not used, because reading their attributes may cost a request.
+``hcloud`` provides authentication, a connection pool and error decoding. Its calls block, so they run in a
+few threads. This module adds timeouts, a request budget, metrics, partial structs, complete lists, waits for
+many actions, and retries (but not of changes whose result is unknown). The bound models of ``hcloud`` aren't
+used, because access to attributes may send requests.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Json = dict[str, Any]
 
 APPLICATION = "ccm-from-scratch"
 THREADS = 8
-TIMEOUT = (3.05, 15.0)  # seconds to connect, and between two bytes of the answer
+TIMEOUT = (3.05, 15.0)  # seconds to connect, and between two bytes of the response
 GET_TRIES = 4
-PAUSE = 0.5  # seconds before the second try, then doubled, each up to twice as long
+PAUSE = 0.5  # seconds before the first retry, doubled for each further retry, plus up to 100 % jitter
 PAGE = 50  # the API's maximum
-MAX_PAGES = 1000  # of a list; no project has so many of anything
-# hcloud trusts the shape of responses: a malformed or deeply nested one makes it raise other errors.
+MAX_PAGES = 1000  # of a list; no project has more
+# hcloud doesn't validate responses, so malformed or deeply nested responses raise other errors.
 _FAILURES = APIException, requests.RequestException, TypeError, KeyError, ValueError, RecursionError
 
 log = structlog.stdlib.get_logger(__name__)
@@ -72,7 +72,7 @@ class HetznerApi:
         timeout: tuple[float, float] = TIMEOUT,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.token = ProjectToken(token)  # work that must see one project holds it
+        self.token = ProjectToken(token)  # work that must use one project holds the token
         self._endpoint = endpoint.rstrip("/")
         self._metrics = metrics
         self.budget = budget
@@ -82,8 +82,8 @@ class HetznerApi:
         self._jitter = jitter
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="hetzner")
         self._client: tuple[str, Client] | None = None
-        # By the token's number, for a poller holds on to the token of who came first; and by priority,
-        # so that polls for load balancers don't delay routes.
+        # By the token's number, because a poller keeps the token of its first caller. By priority, so that
+        # polls for load balancers don't delay routes.
         self._actions: dict[tuple[int, Priority], ActionWaiter] = {}
         self.last_error: ApiError | None = None
 
@@ -106,7 +106,7 @@ class HetznerApi:
         came = ""
         for _ in range(GET_TRIES):
             pages = await self._pages(path, key, kind, dict(params or {}), priority)
-            # Objects that come and go between two pages shift the rest; then the list has a hole.
+            # Objects created or deleted between two pages shift the others, which may cause gaps.
             if pages.complete:
                 return pages.listing()
             came = f"{pages.count} of {pages.total}"
@@ -120,9 +120,9 @@ class HetznerApi:
     async def wait(self, *actions: Action, priority: Priority) -> None:
         """Wait until actions have succeeded; see :class:`~ccm.hetzner.api.actions.ActionWaiter`.
 
-        ``priority`` is that of the changes that began the actions: a change that was permitted must not seem
-        to have failed because its action can't be read. Raises TokenChanged if the token has changed since,
-        maybe to one of a project that doesn't have the actions.
+        Use the ``priority`` of the changes that started the actions, so that a permitted change doesn't fail
+        because its action can't be read. Raises TokenChanged if the token has changed since then, because the
+        new project may not have the actions.
         """
         with self.token.hold():
             key = self.token.number, priority
@@ -131,7 +131,7 @@ class HetznerApi:
             await self._actions[key].wait_all(actions)
 
     async def close(self) -> None:
-        """Stop the threads. A running request ends by itself."""
+        """Stop the threads. Running requests end by themselves."""
         for waiter in self._actions.values():
             await waiter.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -189,7 +189,7 @@ class HetznerApi:
         return self._account(method, path, outcome)
 
     def _account(self, method: str, path: str, outcome: _Outcome) -> Json:
-        """Count a request, learn from its headers, and raise what it ended with."""
+        """Count a request, update the budget from its headers, and return the response or raise the error."""
         headers = outcome.headers
         self.budget.observe(
             _number(headers.get("RateLimit-Limit")), _number(headers.get("RateLimit-Remaining"))
@@ -214,7 +214,7 @@ class HetznerApi:
         return outcome.body
 
     def _blocking(self, client: Client, method: str, path: str, options: Json) -> _Outcome:
-        """One request, in a thread. hcloud drops the headers, so a hook keeps them."""
+        """Send one request in a thread. A hook stores the headers, which hcloud drops."""
         seen: list[requests.Response] = []
 
         def keep(response: requests.Response, **_: object) -> None:
@@ -232,7 +232,7 @@ class HetznerApi:
                 error = _failure(f"{method} {path}", seen[-1].status_code if seen else 0, failure)
         status = seen[-1].status_code if seen else 0
         if 300 <= status < 400:
-            # Not followed: a DELETE would become a GET, and its success would mean something else.
+            # Don't follow redirects: a DELETE would become a GET, and a success would be meaningless.
             why = (
                 f"the server redirects to another address (HTTP status {status}). Set HCLOUD_ENDPOINT to the "
                 "address of the API"
@@ -242,7 +242,7 @@ class HetznerApi:
         return _Outcome(status, headers, answer, error, time.monotonic() - started)
 
     def _current_client(self) -> Client:
-        """The client for the token as it is now: a new token takes effect with the next request."""
+        """The client for the current token. A new token applies from the next request."""
         token = self.token.look()
         if self._client is None or self._client[0] != token:
             self._client = token, _new_client(token, self._endpoint, self._timeout)
@@ -274,7 +274,7 @@ class HetznerApi:
 @dataclass(frozen=True)
 class _Outcome:
     status: int
-    headers: Mapping[str, str]  # by name in any case, as HTTP has it
+    headers: Mapping[str, str]  # names are case-insensitive
     body: Json
     error: ApiError | None
     seconds: float
@@ -297,7 +297,7 @@ def _new_client(token: str, endpoint: str, timeout: tuple[float, float]) -> Clie
         application_version=VERSION,
         timeout=timeout,
     )
-    # hcloud repeats requests by itself, changes too, asleep in our thread; there is no public switch for it.
+    # hcloud retries requests, even changes, and sleeps in our thread. No public option disables this.
     inner = cast("Any", client)._client  # noqa: SLF001
     inner._retry_max_retries = 0  # noqa: SLF001
     adapter = EnvironmentAdapter()
@@ -307,11 +307,11 @@ def _new_client(token: str, endpoint: str, timeout: tuple[float, float]) -> Clie
 
 
 def _failure(operation: str, status: int, failure: Exception) -> ApiError:
-    """What a request ended with, if not with an answer that can be used."""
+    """The error of a request without a usable response."""
     if isinstance(failure, requests.RequestException):
         return unavailable(operation, _network_failure(failure))
     if status == 0:
-        # Its text may have the token in it.
+        # The error's text may contain the token.
         return unavailable(operation, f"the request can't be sent ({type(failure).__name__})")
     if status < 400:
         return unavailable(operation, "the response can't be decoded: it isn't a JSON object")
@@ -327,7 +327,7 @@ def _object(answer: object) -> Json:
 
 
 def _network_failure(failure: requests.RequestException) -> str:
-    """Why there is no answer, without the address and object representations of requests' own texts."""
+    """Why there is no response, without the addresses and object representations in requests' messages."""
     if isinstance(failure, requests.ConnectTimeout):
         return "could not connect in time"
     if isinstance(failure, requests.Timeout):
@@ -344,7 +344,7 @@ def _number(text: str | None) -> int | None:
 
 
 def convert(value: object, kind: type[T], operation: str) -> T:
-    """Decode a part of the answer to an operation like ``POST /servers``; raises Unavailable if it can't."""
+    """Decode a part of the response to an operation such as ``POST /servers``. Raises Unavailable."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

@@ -1,10 +1,10 @@
-"""A cache of one list of the cloud, shared by all controllers; each says how old the list may be.
+"""A cache of one list, shared by all controllers. Each caller sets the maximum age of the list.
 
-One reader reads the list while all others wait for it. Our own changes go into the cache at once, even while
-a list is being read that was started before the change. A changed token may be of another project, so it
-clears the cache.
+One reader reads the list, and all others wait for the result. Our own changes are stored in the cache
+immediately, and also applied to a list whose read started before the change. A new token clears the cache,
+because the token may belong to another project.
 
-A cached item proves that the item exists. A missing item does not prove that it doesn't exist: see
+If an item is cached, it exists. If an item is missing, it may still exist. To make sure, use
 :meth:`ccm.cloud.Instances.get` with an accepted age of 0.
 """
 
@@ -23,7 +23,7 @@ from ccm.hetzner.api.project_token import ProjectToken
 
 
 class Resource(Protocol):
-    """Anything with an id and a name that is unique in its project."""
+    """A resource with an ID, and a name that is unique in its project."""
 
     @property
     def id(self) -> int:
@@ -41,17 +41,17 @@ T = TypeVar("T", bound=Resource)
 
 @dataclass
 class Contents(Generic[T]):
-    """What a cache holds."""
+    """The content of a cache."""
 
     by_id: dict[int, T] = field(default_factory=dict[int, T])
     by_name: dict[str, T] = field(default_factory=dict[str, T])
-    # items that exist but did not decode, by id
+    # undecodable items by ID; these items exist
     undecodable: dict[int, UndecodableItem] = field(default_factory=dict[int, UndecodableItem])
     # when each item was last read, on the cache's clock
     seen: dict[int, float] = field(default_factory=dict[int, float])
 
     def write(self, number: int, item: T | None, now: float) -> None:
-        """Have this item in this state; None = have it no more."""
+        """Store an item, or remove it (None)."""
         former = self.by_id.pop(number, None)
         if former is not None and self.by_name.get(former.name) is former:
             del self.by_name[former.name]
@@ -63,10 +63,10 @@ class Contents(Generic[T]):
 
 
 class ListCache(Generic[T]):
-    """A list of one kind of resource, read again when a reader needs a fresher one.
+    """A cached list of one kind of resource, read again when a caller needs a newer list.
 
-    ``fetch`` reads the complete list with ``token`` (None = the token never changes). ``clock``: monotonic
-    seconds.
+    ``fetch`` reads the complete list with ``token`` (None = the token never changes). ``clock`` returns
+    monotonic seconds.
     """
 
     def __init__(
@@ -89,66 +89,66 @@ class ListCache(Generic[T]):
 
     @property
     def age(self) -> float | None:
-        """Seconds since the last list was asked for; None = there is none yet."""
+        """Seconds since the request of the last list; None = no list yet."""
         self._forget_other_tokens()
         return None if self._taken_at is None else self._clock() - self._taken_at
 
     @property
     def pages(self) -> int:
-        """How many requests a list costs."""
+        """The number of requests for a list."""
         return 1 + len(self.contents.by_id) // PAGE
 
     @property
     def contents(self) -> Contents[T]:
-        """What is known now, whatever its age."""
+        """The current content of any age."""
         self._forget_other_tokens()
         return self._contents
 
     def item_age(self, number: int) -> float | None:
-        """Seconds since an item was last read; None = it is not known."""
+        """Seconds since an item was last read; None = the item isn't cached."""
         seen = self.contents.seen.get(number)
         return None if seen is None else self._clock() - seen
 
     def listed_age(self, number: int) -> float | None:
-        """Seconds since an item was read as part of a list; None = it was not, or changed or read since."""
+        """Seconds since an item was read in a list; None if it is missing, or was changed or read since."""
         seen = self.contents.seen.get(number)
         return None if seen is None or seen != self._taken_at else self._clock() - seen
 
     async def read(self, accepted_age: float, priority: Priority) -> Contents[T]:
-        """The list, at most ``accepted_age`` seconds old; ``priority`` is that of requests for it.
+        """Return the list, at most ``accepted_age`` seconds old. Requests for the list have ``priority``.
 
-        Raises TokenChanged if the work of the caller holds another token than the current one, or the token
-        changed during the read. Raises another ApiError if the list could not be read completely. The former
-        contents stay.
+        Raises TokenChanged if the caller holds a token that isn't the current one, or if the token changed
+        during the read. Raises another ApiError if the list could not be read completely. Then the old
+        content stays.
         """
         asked_at = self._clock()
         while self._is_older(accepted_age, asked_at):
             if self._running is not None and asked_at - self._running_since > accepted_age:
-                # It is too old for us already; its failure is not ours.
+                # The running read started too early for this caller, so ignore its result.
                 await asyncio.wait([self._running])
             joined = self._running is not None
             running = self._running or self._start(priority)
             starter = self._running_priority
             try:
-                # Shielded: one reader's end must not take the list away from the others.
+                # Shielded, so that the cancellation of one caller doesn't affect the others.
                 await asyncio.shield(running)
             except TokenChanged:
                 self._token.check()
                 if not joined:
                     raise
             except CloudError:
-                # A more important request may succeed, for instance because it may use more of the quota.
+                # A request with a higher priority may succeed, because it may use more of the quota.
                 if starter <= priority:
                     raise
         self._token.check()
         return self._contents
 
     def put(self, item: T) -> None:
-        """We changed or read this one item: it is in this state now."""
+        """Store an item that we changed or read."""
         self._write(item.id, item)
 
     def remove(self, number: int) -> None:
-        """We deleted this item, or the API said that it is gone."""
+        """Remove an item that we deleted or that the API reported as missing."""
         self._write(number, None)
 
     async def close(self) -> None:
@@ -170,7 +170,7 @@ class ListCache(Generic[T]):
     def _write(self, number: int, item: T | None) -> None:
         self._forget_other_tokens()
         if not self._token.is_held:
-            return  # it is the other token's
+            return  # the item belongs to the old token
         now = self._clock()
         self._contents.write(number, item, now)
         if self._running is not None:
@@ -201,13 +201,13 @@ class ListCache(Generic[T]):
 
 
 def cache_of(api: HetznerApi, collection: str, kind: type[T]) -> ListCache[T]:
-    """A cache of a collection of the API, like ``load_balancers``."""
+    """Create a cache of a collection of the API, such as ``load_balancers``."""
     return ListCache(
         lambda priority: api.list(f"/{collection}", collection, kind, priority=priority), token=api.token
     )
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:
-    """Look at a list's failure, so that asyncio does not complain if all readers have left."""
+    """Retrieve the error of a read, so that asyncio logs no warning if no caller is left."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Complete lists, put together from pages."""
+"""Complete lists from several pages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class UndecodableItem:
-    """An item of a list that didn't decode. It exists, and must not be taken for absent."""
+    """An undecodable item of a list. It exists, so don't treat it as deleted."""
 
     id: int
     name: str
@@ -28,18 +28,18 @@ class Listing(Generic[T]):
 
 @dataclass
 class Pages(Generic[T]):
-    """The pages of a list so far. Each is decoded when it comes: as JSON all of them together are large."""
+    """The received pages of a list. Each page is decoded immediately, because JSON needs more memory."""
 
-    kind: type[T]  # what items are decoded into
-    total: int | None = None  # how many items there are in all; None = the cloud has not said
-    count: int = 0  # how many have arrived
+    kind: type[T]  # the type of the items
+    total: int | None = None  # total number of items; None = not reported
+    count: int = 0  # number of received items
     _items: list[T] = field(default_factory=list[T])
     _undecodable: list[UndecodableItem] = field(default_factory=list[UndecodableItem])
     _ids: set[object] = field(default_factory=set[object])
 
     @property
     def complete(self) -> bool:
-        """Whether all items came, and each once."""
+        """Whether each item was received exactly once."""
         return len(self._ids) == self.count == (self.count if self.total is None else self.total)
 
     def add(self, page: Sequence[Mapping[str, Any]]) -> None:
@@ -55,5 +55,5 @@ class Pages(Generic[T]):
                 self._undecodable.append(UndecodableItem(known, str(item.get("name", "")), str(error)))
 
     def listing(self) -> Listing[T]:
-        """What came."""
+        """The received items."""
         return Listing(self._items, tuple(self._undecodable))

@@ -1,14 +1,14 @@
-"""The parts of the Hetzner Cloud API's objects that we read. Names and shapes are the API's."""
+"""The fields of the Hetzner Cloud API's objects that we use, with the names and types of the API."""
 
 import msgspec
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """Base of all: immutable, and not tracked by the garbage collector."""
+    """The base of all models: immutable, and not tracked by the garbage collector."""
 
 
 class Named(Part, frozen=True):
-    """Something of which only the name matters here."""
+    """An object of which we use only the name."""
 
     name: str = ""
 
@@ -58,11 +58,11 @@ class Server(Part, frozen=True):
 
     @property
     def public_ipv4(self) -> str:
-        """Its public IPv4 address; empty = it has none."""
+        """The public IPv4 address; empty = none."""
         return (self.public_net.ipv4 and self.public_net.ipv4.ip) or ""
 
     def private_ip(self, network: int | None) -> str | None:
-        """Its address in a network, or None if it is not attached to it."""
+        """The server's address in a network, or None if the server isn't attached."""
         return next((net.ip for net in self.private_net if net.network == network and net.ip), None)
 
 
@@ -93,14 +93,14 @@ class Network(Part, frozen=True):
 
 
 class LoadBalancerPublicNet(Part, frozen=True):
-    """A load balancer's public side."""
+    """A load balancer's public interface."""
 
     enabled: bool = True
     ipv4: PublicAddress = PublicAddress()
     ipv6: PublicAddress = PublicAddress()
 
     def of(self, family: str) -> PublicAddress:
-        """Its address of a family, ``ipv4`` or ``ipv6``."""
+        """The address of a family, ``ipv4`` or ``ipv6``."""
         return self.ipv4 if family == "ipv4" else self.ipv6
 
 
@@ -118,13 +118,13 @@ class PrimaryIp(Part, frozen=True):
 
 
 class Deprecation(Part, frozen=True):
-    """When something will be gone."""
+    """The time at which a resource becomes unavailable."""
 
     unavailable_after: str | None = None
 
 
 class LoadBalancerType(Part, frozen=True):
-    """A size of load balancer, with its limits."""
+    """A type of load balancer with its limits."""
 
     id: int = 0
     name: str = ""
@@ -135,7 +135,7 @@ class LoadBalancerType(Part, frozen=True):
 
 
 class HealthCheckHttp(Part, frozen=True):
-    """What an HTTP health check asks and accepts."""
+    """The request and the accepted responses of an HTTP health check."""
 
     domain: str | None = None
     path: str = "/"
@@ -145,7 +145,7 @@ class HealthCheckHttp(Part, frozen=True):
 
 
 class HealthCheck(Part, frozen=True):
-    """How a service finds out which targets are well; times in seconds."""
+    """The health check of a service; times in seconds."""
 
     protocol: str = "tcp"
     port: int = 0
@@ -178,7 +178,7 @@ class LoadBalancerService(Part, frozen=True):
 
     @property
     def ports(self) -> frozenset[int]:
-        """The ports that it takes: its own, and 80 where it redirects from there."""
+        """The ports in use: the listen port, and 80 if the listener redirects from port 80."""
         redirects = self.http is not None and self.http.redirect_http
         return frozenset({self.listen_port, 80} if redirects else {self.listen_port})
 
@@ -196,7 +196,7 @@ class TargetIp(Part, frozen=True):
 
 
 class TargetHealth(Part, frozen=True):
-    """How one service finds a target, and in a word why it is unhealthy."""
+    """The health of a target for one service, and the reason if the target is unhealthy."""
 
     listen_port: int = 0
     status: str = "unknown"
@@ -205,12 +205,12 @@ class TargetHealth(Part, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Hetzner's word for it, with the status of an HTTP answer; empty = it gives none."""
+        """Hetzner's reason, with the status of an HTTP response; empty = none."""
         return f"{self.detail or ''} {self.http_status_code or ''}".strip()
 
 
 class LoadBalancerTarget(Part, frozen=True):
-    """Where a load balancer sends traffic to; of a label selector only that it is one is kept."""
+    """A target of a load balancer. For a label selector, only the type is kept."""
 
     type: str
     server: TargetServer | None = None
@@ -220,13 +220,13 @@ class LoadBalancerTarget(Part, frozen=True):
 
 
 class Protection(Part, frozen=True):
-    """What must not be done to a resource."""
+    """The protection of a resource."""
 
     delete: bool = False
 
 
 class Algorithm(Part, frozen=True):
-    """How a load balancer chooses a target."""
+    """The algorithm that selects a target."""
 
     type: str = "round_robin"
 
@@ -248,29 +248,29 @@ class LoadBalancer(Part, frozen=True):
 
     @property
     def certificates(self) -> frozenset[int]:
-        """Ids of the certificates that it serves with."""
+        """IDs of the certificates in use."""
         return frozenset(
             number for listener in self.services if listener.http for number in listener.http.certificates
         )
 
     def is_in(self, network: int, ip: str) -> bool:
-        """Whether it is in a network, with this address; empty = with any."""
+        """Whether the load balancer is in a network with this address; empty = any address."""
         return any(net.network == network and ip in ("", net.ip) for net in self.private_net)
 
     def fits(self, kind: LoadBalancerType) -> bool:
-        """Whether it could have this type, as it is."""
+        """Whether the limits of this type suffice for the load balancer."""
         return kind.max_targets >= len(self.targets) and kind.max_services >= len(self.services)
 
 
 class ActionError(Part, frozen=True):
-    """Why something failed."""
+    """The error of an action or a certificate."""
 
     code: str = "unknown"
     message: str = ""
 
 
 class CertificateStatus(Part, frozen=True):
-    """How far a managed certificate is; each is ``pending``, ``completed``, ``failed`` and others."""
+    """The states of a managed certificate, for example ``pending``, ``completed`` or ``failed``."""
 
     issuance: str = ""
     renewal: str = ""
@@ -278,7 +278,7 @@ class CertificateStatus(Part, frozen=True):
 
 
 class CertificateUser(Part, frozen=True):
-    """What serves with a certificate."""
+    """A resource that uses a certificate."""
 
     id: int = 0
     type: str = ""
@@ -297,7 +297,7 @@ class Certificate(Part, frozen=True):
 
 
 class Action(Part, frozen=True):
-    """Work that the cloud does in the background."""
+    """An action that runs in the background."""
 
     id: int
     command: str = ""
@@ -314,6 +314,6 @@ class Pagination(Part, frozen=True):
 
 
 class Meta(Part, frozen=True):
-    """What accompanies a list."""
+    """The metadata of a list."""
 
     pagination: Pagination = Pagination()

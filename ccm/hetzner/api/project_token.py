@@ -1,8 +1,8 @@
-"""The API token as it changes while we run, and work that must see one project from beginning to end.
+"""The API token, which may change, and a guard for work that must use one project.
 
-A new token may be of another project, which has none of our resources. If the token changes during a piece of
-work, one project says that a resource is missing and the other that it is the right project. So work that
-concludes anything from absence holds the token that it began with, and ends when the token changes.
+A new token may belong to another project without our resources. If the token changes during some work, a
+resource may be missing in one project, while a check of the project succeeds in the other project. So work
+that depends on missing resources holds its first token, and fails if the token changes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class ProjectToken:
 
     def __init__(self, read: Callable[[], str]) -> None:
         self.read = read
-        self.number = 0  # how many tokens there were before the current one
+        self.number = 0  # number of changes of the token
         self._last: str | None = None
 
     def look(self) -> str:
-        """The current token; raises TokenChanged if the work of the caller holds another one."""
+        """Read the current token. Raises TokenChanged if the caller holds another token."""
         token = self.read()
         self.number += self._last not in {None, token}
         self._last = token
@@ -33,7 +33,7 @@ class ProjectToken:
         return token
 
     def check(self) -> None:
-        """Raise TokenChanged if the work of the caller holds another token than the one seen last."""
+        """Raise TokenChanged if the caller holds another token than the last one."""
         if not self.is_held:
             raise TokenChanged(
                 "the token changed during the request, and results of two tokens can't be combined"
@@ -41,13 +41,13 @@ class ProjectToken:
 
     @property
     def is_held(self) -> bool:
-        """Whether the token seen last is the one that the work of the caller holds on to, if any."""
+        """Whether the caller holds the last token, or no token."""
         held = _held.get()
         return held is None or held[0] is not self or held[1] == self.number
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Make a block one piece of work; nested, a part of the outer one. Raises TokenChanged at its end."""
+        """Hold the token during a block, or keep an already held token. Raises TokenChanged at the end."""
         self.look()
         before = _held.set((self, self.number))
         try:

@@ -1,7 +1,7 @@
-"""Robot: Hetzner's dedicated servers as machines of Nodes.
+"""Robot: dedicated servers of Hetzner as machines of Nodes.
 
-``client`` calls the web service. ``machines`` finds servers with few requests, because Robot allows only some
-hundred an hour, and describes them as Nodes' machines.
+``client`` calls the web service. ``machines`` describes servers as machines of Nodes. It needs few requests,
+because Robot allows only a few hundred an hour.
 """
 
 from ccm.hetzner.robot.client import RobotClient, RobotServer

@@ -1,4 +1,4 @@
-"""Robot's web service: list of servers, one server, and whether it is powered on."""
+"""Robot's web service: the list of servers, one server, and its power state."""
 
 import os
 import time
@@ -17,7 +17,7 @@ T = TypeVar("T")
 TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 # msgspec raises Python's errors for invalid UTF-8 and for deep nesting.
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-DEFAULT_PAUSE = 60.0  # seconds without requests after a refusal, if the owner chose none
+DEFAULT_PAUSE = 60.0  # default for the seconds without requests after the rate limit
 
 
 class RobotNotFound(Rejected):
@@ -27,7 +27,7 @@ class RobotNotFound(Rejected):
 class RobotServer(
     msgspec.Struct, frozen=True, gc=False, rename={"id": "server_number", "name": "server_name"}
 ):
-    """A dedicated server; its name must be the Node's for a Node without provider ID."""
+    """A dedicated server. For a Node without a provider ID, the server must have the name of the Node."""
 
     id: int
     name: str = ""
@@ -61,8 +61,8 @@ class _ErrorAnswer(msgspec.Struct):
 class RobotClient:
     """Requests to Robot.
 
-    Every method raises :class:`ccm.cloud.CloudError` where the answer isn't known. After Robot says that the
-    limit is reached, nothing is asked for ``pause`` seconds; 0 = a minute.
+    Every method raises :class:`ccm.cloud.CloudError` if the result is unknown. After Robot reports that the
+    rate limit is reached, the client sends no requests for ``pause`` seconds; 0 = a minute.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class RobotClient:
 
     @property
     def user(self) -> str:
-        """The user of the web service; each sees the servers of one account only."""
+        """The user of the web service. A user sees only the servers of one account."""
         return self._user.value
 
     async def servers(self) -> Listing[RobotServer]:
-        """All servers; those that can't be decoded apart."""
+        """All servers, and separately the undecodable servers."""
         try:
             answer = await self._get("/server", list[dict[str, Any]])
         except RobotNotFound:
-            return Listing([])  # this is how Robot says that there are none
+            return Listing([])  # Robot's response if there are no servers
         items: list[RobotServer] = []
         undecodable: list[UndecodableItem] = []
         for item in answer:
@@ -104,15 +104,15 @@ class RobotClient:
         return Listing(items, tuple(undecodable))
 
     async def server(self, number: int) -> RobotServer:
-        """One server; raises RobotNotFound if this number has none, CloudError if that is not known."""
+        """One server. Raises RobotNotFound if it doesn't exist, CloudError if that is unknown."""
         return (await self._get(f"/server/{number}", _ServerAnswer)).server
 
     async def is_shut_off(self, number: int) -> bool:
-        """Whether a server is powered off; False where its model doesn't report it."""
+        """Whether a server is powered off; False if its model doesn't report the power state."""
         return (await self._get(f"/reset/{number}", _ResetAnswer)).reset.operating_status == "shut off"
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -135,7 +135,7 @@ class RobotClient:
                 status, body = answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
             raise CloudUnavailable(f"Robot GET {path}: no response ({type(error).__name__})") from error
-        except OSError as error:  # aiohttp's own are handled above
+        except OSError as error:  # errors of aiohttp are handled above
             raise CloudUnavailable(
                 f"Robot GET {path}: the certificate authorities can't be read: {error}"
             ) from error

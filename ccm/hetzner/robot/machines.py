@@ -17,9 +17,9 @@ from ccm.hetzner.robot.client import RobotClient, RobotNotFound, RobotServer
 from ccm.hetzner.server_to_instance import PROVIDED_BY, InstanceOptions, chosen_ipv6, first_of
 from ccm.ip import parse_address
 
-POWER_AGE = 120.0  # seconds for which an answer about the power is believed, at least
-POWER_SHARE = 24.0  # and seconds for each server that is asked about: 150 requests an hour, Robot allows 200
-DENIED_AGE = 1800.0  # seconds for which a server that Robot does not have is not asked for again, list or not
+POWER_AGE = 120.0  # minimum seconds for which a power state is cached
+POWER_SHARE = 24.0  # seconds for each polled server: 150 requests an hour, of the 200 that Robot allows
+DENIED_AGE = 1800.0  # seconds without another request for a missing server
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class RobotMachines:
     Args:
         cache_timeout: Maximum age of the list of servers in seconds.
         forward_internal: Keep internal addresses that the kubelet reported.
-        mass_deletion_breaker: Treat servers as deleted only after the user listed a server of the cluster.
+        mass_deletion_breaker: Treat servers as deleted only after this user saw a server of the cluster.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class RobotMachines:
     ) -> Instance:
         """Find a server by its number.
 
-        Raises InstanceNotFound if Robot, asked for this server, says that there is none, AccessDenied if it
-        says so to a user who has seen none of the cluster's servers, and another CloudError if that is not
-        known.
+        Raises InstanceNotFound if a request for this server reports that it doesn't exist, or AccessDenied if
+        this user hasn't seen any server of the cluster before. Raises another CloudError if the result is
+        unknown.
         """
         server = None
         if accepted_age > 0:
@@ -83,7 +83,7 @@ class RobotMachines:
         return await self.describe(server, node, options, accepted_age=accepted_age)
 
     async def find(self, name: str) -> RobotServer | None:
-        """Find a server by its name; None = the list has none."""
+        """Find a server by its name; None = the list doesn't contain the name."""
         contents = await self.servers.read(self._cache_timeout, Priority.NODES)
         return contents.by_name.get(name)
 
@@ -95,7 +95,7 @@ class RobotMachines:
     async def describe(
         self, server: RobotServer, node: NodeView, options: InstanceOptions, *, accepted_age: float
     ) -> Instance:
-        """Describe a server; for its power Robot is asked only if the caller wants to know it."""
+        """Describe a server. Requests its power state only if the caller needs the power state."""
         shut_down = node.asks_power and await self._is_shut_off(server.id, accepted_age)
         try:
             return describe_robot(
@@ -105,7 +105,7 @@ class RobotMachines:
             raise unavailable(f"Robot server {server.id}", f"an address is malformed: {error}") from None
 
     async def close(self) -> None:
-        """Let go of connections and background work."""
+        """Close the connections, and stop background work."""
         await self.servers.close()
         await self._client.close()
 
@@ -128,8 +128,8 @@ class RobotMachines:
     async def _is_shut_off(self, number: int, accepted_age: float) -> bool:
         """Whether a server is known to be off.
 
-        An unknown state (some models have no reset, and users may lack the permission) counts as on: all else
-        that is known of the server is still valid.
+        An unknown state counts as on, because the other data of the server is still valid. Some models have
+        no reset, and users may lack the permission.
         """
         before = self._power.get(number, _Power())
         now = self._clock()
@@ -168,11 +168,10 @@ _ZONES = {"fsn1": "eu-central", "nbg1": "eu-central", "hel1": "eu-central"}
 def describe_robot(
     server: RobotServer, node: NodeView, options: InstanceOptions, *, forward_internal: bool, shut_down: bool
 ) -> Instance:
-    """Describe a Robot server for a Node that has the addresses that the kubelet reported.
+    """Describe a Robot server for a Node, which contains the addresses from the kubelet.
 
-    Robot does not know a server's private addresses (vSwitch), but the kubelet does. With
-    ``forward_internal`` they stay, unless their family is not reported at all or they are the same as the
-    public address.
+    Robot doesn't report a server's private addresses (vSwitch), but the kubelet does. ``forward_internal``
+    keeps these addresses, except addresses of a disabled family and copies of the public address.
     """
     data_center = server.dc.lower()
     location = data_center.split("-")[0]

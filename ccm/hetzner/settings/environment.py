@@ -18,8 +18,8 @@ class NetworkSettings:
     """``HCLOUD_NETWORK…``."""
 
     name_or_id: str  # empty = no network
-    attached_check: bool  # refuse to start on a server that is not in the network
-    routes: bool  # offer routes
+    attached_check: bool  # fail at the start if this server isn't in the network
+    routes: bool  # support routes
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class InstanceSettings:
 
     address_family: str  # `ipv4`, `ipv6` or `dualstack`: which public addresses are reported
     zone_label: bool  # set zone labels
-    # keys of server labels that Nodes get too (our own: `HCLOUD_INSTANCES_COPY_LABELS`)
+    # keys of server labels to copy to Nodes (our own: `HCLOUD_INSTANCES_COPY_LABELS`)
     copied_labels: frozenset[str]
-    # How old a server's data may be when one is looked up, in seconds, whatever a controller would accept;
-    # None = not set. The cache mode `off` means 0; `one` and `all` make no difference.
+    # Maximum age of a server's data in seconds, which replaces the maximum age of the controller; None = not
+    # set. 0 if the cache mode is `off`. The modes `one` and `all` have the same effect.
     max_age: float | None
     cache_mode: str  # `all`, `one` or `off`; shown in metrics
-    # doubt that a server belongs to a Node of another name (our own: `CCM_NODE_NAME_CHECK`)
+    # check that a server has the name of its Node (our own: `CCM_NODE_NAME_CHECK`)
     name_check: bool = True
 
 
@@ -53,12 +53,12 @@ class RobotSettings:
 
 @dataclass(frozen=True)
 class LoadBalancerSettings:
-    """``HCLOUD_LOAD_BALANCERS_…``: defaults for annotations of Services. None and empty texts mean "not set".
+    """``HCLOUD_LOAD_BALANCERS_…``: defaults for annotations of Services. None and empty texts = not set.
 
-    Times in seconds. Our own: ``tenants`` (``CCM_ADOPT_NAMESPACES`` and others) is what namespaces may use
-    that does not belong to them, ``cluster`` (``CCM_CLUSTER_ID``) distinguishes this cluster's load balancers
-    from others in the project, and ``refuse_source_ranges`` (``CCM_REFUSE_SOURCE_RANGES``) creates no load
-    balancer for a Service with source ranges, which it could not enforce.
+    Times in seconds. Our own: ``tenants`` (``CCM_ADOPT_NAMESPACES`` and others) permits namespaces to use
+    resources of others. ``cluster`` (``CCM_CLUSTER_ID``) distinguishes this cluster's load balancers from
+    others in the project. With ``refuse_source_ranges`` (``CCM_REFUSE_SOURCE_RANGES``), a Service with source
+    ranges gets no load balancer, because the load balancer can't enforce them.
     """
 
     enabled: bool
@@ -80,7 +80,7 @@ class LoadBalancerSettings:
     refuse_source_ranges: bool = False
 
 
-# Each has the name of its variable.
+# The fields have the names of their variables.
 _OF_LOAD_BALANCERS = [
     one.name
     for one in fields(LoadBalancerSettings)
@@ -95,25 +95,25 @@ class Settings:
     token: Secret
     endpoint: str  # base URL of the API
     debug: bool
-    # serve metrics on a separate address too; None = not set: only the official provider name does
+    # also serve metrics on a separate address; None = only with the official provider name
     metrics_enabled: bool | None
-    metrics_address: str  # `host:port`; an empty host = all; empty = nowhere
+    metrics_address: str  # `host:port`; an empty host = all; empty = disabled
     network: NetworkSettings
     instances: InstanceSettings
     robot: RobotSettings
     load_balancers: LoadBalancerSettings
-    # doubt that everything is gone (`CCM_MASS_DELETION_BREAKER`, which the manager sets from its flag)
+    # doubt that all resources are gone (`CCM_MASS_DELETION_BREAKER`, which the manager sets from its flag)
     mass_deletion_breaker: bool = True
-    # only report what we would do, from any machine: serve no metrics, and need not be in the network
-    # (`CCM_DRY_RUN`, which the manager sets)
+    # only report changes, from any machine: serve no metrics, and don't require the network (`CCM_DRY_RUN`,
+    # which the manager sets)
     dry_run: bool = False
-    warnings: tuple[str, ...] = ()  # settings that work and are probably mistakes
+    warnings: tuple[str, ...] = ()  # accepted settings that are probably mistakes
     # all variables as texts, for `/configz`; without secrets
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def read(environment: Mapping[str, str]) -> Settings:
-    """Read the environment; raises ConfigurationError, which names everything that is wrong."""
+    """Parse the environment. Raises one ConfigurationError with all mistakes."""
     variables = Variables(environment)
     token = variables["HCLOUD_TOKEN"]
     settings = Settings(
@@ -164,7 +164,7 @@ def _robot(variables: Variables) -> RobotSettings:
         user=variables["ROBOT_USER"],
         password=variables["ROBOT_PASSWORD"],
         endpoint=variables["ROBOT_ENDPOINT"],
-        # 0 means not set; with a negative one nothing is cached, as in Go.
+        # As in Go, 0 means not set, and a negative value disables the cache.
         cache_timeout=max(0.0, variables["ROBOT_CACHE_TIMEOUT"] or ROBOT_CACHE),
         rate_limit_wait=max(0.0, variables["ROBOT_RATE_LIMIT_WAIT_TIME"]),
         forward_internal_ips=variables["ROBOT_FORWARD_INTERNAL_IPS"],

@@ -1,6 +1,6 @@
-"""Kinds of environment variables: how their texts are read.
+"""Kinds of environment variables, which parse their texts.
 
-A text that a kind can't read stops the start. :class:`LeftOut` is a warning, as the official CCM starts then.
+Invalid texts prevent the start. :class:`LeftOut` is only a warning, because the official CCM starts, too.
 """
 
 import re
@@ -18,20 +18,20 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class LeftOut(ValueError):
-    """A value that is wrong and accepted: it counts as what an empty text amounts to."""
+    """An invalid value that is treated like an empty text, with a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of variable."""
 
-    name: str  # as the documentation shows it
-    parse: Callable[[str], Any]  # parses a text that is not empty; raises ValueError with a sentence
+    name: str  # the name in the documentation
+    parse: Callable[[str], Any]  # parses a nonempty text; raises ValueError with a message
     unset: object = None  # the value of an empty text
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds of a duration in Go's notation (``1m30s``) or of a whole number; raises ValueError."""
+    """Parse a duration in Go's notation (``1m30s``) or a whole number of seconds. Raises ValueError."""
     try:
         return float(text) if _WHOLE_NUMBER.fullmatch(text) else parse_duration(text)
     except ValueError:
@@ -39,7 +39,7 @@ def parse_seconds(text: str) -> float:
 
 
 def one_of(*words: str, any_case: bool = False) -> Kind:
-    """One of several words, in capitals or not if ``any_case``."""
+    """One of several words; ``any_case`` ignores the case."""
     allowed = " or ".join(words)
 
     def parse(text: str) -> str:
@@ -52,12 +52,12 @@ def one_of(*words: str, any_case: bool = False) -> Kind:
 
 
 def seconds_within(lowest: int, highest: int) -> Kind:
-    """A duration in the range that the API takes; None if it is 0 or left out."""
+    """A duration in the range that the API accepts; None if it is 0 or outside."""
     return Kind("duration", lambda text: _within(parse_seconds(text), lowest, highest, " seconds"))
 
 
 def number_within(lowest: int, highest: int) -> Kind:
-    """A whole number in the range that the API takes; None if it is 0 or left out."""
+    """A whole number in the range that the API accepts; None if it is 0 or outside."""
 
     def parse(text: str) -> float | None:
         if not _WHOLE_NUMBER.fullmatch(text):
@@ -91,7 +91,7 @@ def _namespaces(text: str) -> frozenset[str]:
 
 
 def _network(text: str) -> str:
-    """A network as the API writes it; bits of a host are dropped, as in Go."""
+    """A network in the API's format. As in Go, host bits are removed."""
     try:
         return str(ip_network(text, strict=False))
     except ValueError:
@@ -109,7 +109,7 @@ def _url(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """``host:port``, where the host may be empty. The official CCM can't listen on another, and goes on."""
+    """``host:port`` or ``:port``. The official CCM can't listen on other addresses, but starts."""
     port = text.rpartition(":")[2] if ":" in text else ""
     if port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 65536:
         return text

@@ -1,8 +1,8 @@
-"""Which namespaces may use resources of others.
+"""Decides which namespaces may use resources of other owners.
 
-A user who may write a Service isn't always the cluster's operator. So a Service may use what was made for
-Services of its namespace, and what has the namespace in its label ``ccm-from-scratch/namespace``; anything
-else only if the operator allows it.
+A user with write access to Services isn't always the cluster's operator. So a Service may use resources that
+were created for Services of its namespace, or that have the namespace in the label
+``ccm-from-scratch/namespace``. Other resources require a permission by the operator.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ SERVICE_UID = "hcloud-ccm/service-uid"
 
 @dataclass(frozen=True, slots=True)
 class Tenants:
-    """What the operator allows: names of namespaces, or :data:`EVERY`."""
+    """The permissions by the operator: names of namespaces, or :data:`EVERY`."""
 
     # whose Services may adopt load balancers without an owner (`CCM_ADOPT_NAMESPACES`)
     adopt: frozenset[str] = frozenset()
@@ -41,14 +41,14 @@ class Tenants:
         return labels.get(NAMESPACE) == namespace or among(self.adopt, namespace)
 
     def may_share(self, namespace: str, other: str) -> bool:
-        """Whether Services of two namespaces may be on one load balancer."""
+        """Whether Services of two namespaces may share a load balancer."""
         return namespace == other or (among(self.share, namespace) and among(self.share, other))
 
     def may_use(self, namespace: str, uid: str, cluster: str, labels: Mapping[str, str]) -> bool:
         """Whether a Service with ``namespace`` and ``uid`` may use a certificate with ``labels``.
 
-        One without an owner's label is for all, as with the official CCM, unless the operator says otherwise.
-        ``cluster`` may be empty.
+        As in the official CCM, all Services may use a certificate without owner labels, unless the operator
+        restricts this. ``cluster`` may be empty.
         """
         owner, owning = labels.get(NAMESPACE, ""), labels.get(CLUSTER, "")
         elsewhere = bool(owning) and owning != cluster
@@ -68,5 +68,5 @@ class Tenants:
 
 
 def among(namespaces: frozenset[str], namespace: str) -> bool:
-    """Whether a namespace is one of these."""
+    """Whether the set contains a namespace or :data:`EVERY`."""
     return EVERY in namespaces or namespace in namespaces

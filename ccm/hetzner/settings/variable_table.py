@@ -1,4 +1,4 @@
-"""The environment variables: the one table that reading, documentation and ``/configz`` share."""
+"""The table of environment variables, for the parser, the documentation and ``/configz``."""
 
 from dataclasses import dataclass
 
@@ -28,11 +28,11 @@ class Variable:
     name: str
     kind: Kind
     meaning: str  # in a sentence or two
-    default: str = ""  # as one would write it; empty = no default
+    default: str = ""  # as a text; empty = no default
 
     @property
     def ours(self) -> bool:
-        """Whether the official CCM does not know it."""
+        """Whether the official CCM doesn't have this variable."""
         return self.name.startswith("CCM_") or self.name in {"HCLOUD_INSTANCES_COPY_LABELS", "ROBOT_ENDPOINT"}
 
 

@@ -1,4 +1,4 @@
-"""Reads the variables of the table from an environment, and collects everything that is wrong with them."""
+"""Parses the variables of the table in an environment, and collects all mistakes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _HIDDEN = "[secret]"
 
 
 class Variables:
-    """An environment, by the names of the table. Removes white space around texts; empty means not set."""
+    """An environment with parsed values by name. White space around texts is removed; empty = not set."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self._table = {variable.name: variable for variable in VARIABLES}
-        self.problems: list[str] = []  # a sentence for each wrong variable that was read
-        # a sentence for each probable mistake that we accept as the official CCM does
+        self.problems: list[str] = []  # a message for each invalid variable that was accessed
+        # a message for each probable mistake that we accept, as the official CCM does
         self.warnings: list[str] = []
 
     def __getitem__(self, name: str) -> Any:
-        """A variable's value; the default if not set or wrong. A secret that is not set is None."""
+        """The value of a variable, or its default if it is unset or invalid. An unset secret is None."""
         variable = self._table[name]
         if variable.kind is SECRET:
             return self._secret(name)
@@ -37,7 +37,7 @@ class Variables:
             return _parse(variable, variable.default)
 
     def shown(self) -> dict[str, str]:
-        """All variables by name, defaults included, as texts without secrets."""
+        """All variables by name, including defaults, as texts without secrets."""
         shown = {variable.name: self._text(variable.name) or variable.default for variable in VARIABLES}
         for name in (variable.name for variable in VARIABLES if variable.kind is SECRET):
             shown[name] = _HIDDEN if shown[name] or self._text(f"{name}_FILE") else ""
@@ -47,7 +47,7 @@ class Variables:
         return self._environment.get(name, "").strip()
 
     def _secret(self, name: str) -> Secret | None:
-        """From ``name``, or from the file that ``name_FILE`` names."""
+        """The secret in ``name``, or in the file ``name_FILE``."""
         value, path = self._text(name), self._text(f"{name}_FILE")
         if value or not path:
             return Secret(value) if value else None
@@ -65,12 +65,12 @@ def _parse(variable: Variable, text: str) -> Any:
 
 
 class Secret:
-    """One secret: ``value``, read again when the file at ``path`` changes; None = it never changes.
+    """A secret. ``value`` is read again when the file at ``path`` changes; None = no file.
 
-    Kubernetes renews a mounted Secret by swapping a link, which changes the modification time or the inode.
-    Reading both costs a microsecond, so each use does it. A file that is missing for a moment, or is empty,
-    leaves the old value in place. A program that writes the file empties it first, maybe within one tick of
-    the clock of modification times, so the size counts too.
+    Kubernetes updates a mounted Secret by swapping a link, which changes the modification time or the inode.
+    Each access checks both, which needs a microsecond. While the file is missing or empty, the old value
+    stays. A program that writes the file truncates it first, maybe without a change of the modification time,
+    so the size is also checked.
     """
 
     def __init__(self, value: str, path: Path | None = None) -> None:
@@ -80,7 +80,7 @@ class Secret:
 
     @property
     def value(self) -> str:
-        """The secret as it is now."""
+        """The current secret."""
         version = _version(self._path)
         if self._path is not None and version is not None and version != self._version:
             try:

@@ -73,9 +73,7 @@ class ServerTls:
         self.context = self._new_context("")
 
     def reload(self) -> bool:
-        """Read changed files. Returns whether they changed. After ConfigurationError, keeps the old
-        context.
-        """
+        """Read changed files. Returns whether they changed. After an error, keeps the old context."""
         stamp = self._read_stamp()
         if stamp == self._stamp:
             return False
