@@ -1,4 +1,4 @@
-"""Load balancers of Hetzner Cloud as a capability of a cloud."""
+"""Implements the load balancers of the cloud interface for Hetzner Cloud."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -18,9 +18,9 @@ from ccm.hetzner.load_balancers.spec import LoadBalancerSpec, read
 from ccm.hetzner.load_balancers.status import complaints, count_targets, ingress_of, serves
 from ccm.hetzner.settings import LoadBalancerSettings
 
-# Plans until what the API decides by itself has settled: certificates, the load balancer, its parts.
+# Maximum number of plans in one sync; each choice of the API requires a new plan.
 ROUNDS = 5
-# What stays as it is although the Service asks for something else.
+# Notices about settings that stay, although the Service requests other values.
 _REPORTED_BY_PLAN = frozenset({"LoadBalancerTargetsKept", "LoadBalancerNotMoved", "PrimaryIPNotAssigned"})
 
 
@@ -41,7 +41,7 @@ class HetznerLoadBalancers:
         self._locks = ServiceLocks(cache.inventory)
 
     def healthy(self) -> str | None:
-        """What is wrong, or None."""
+        """An error message, or None if the load balancers are healthy."""
         if self._kept and all(self._kept.values()):
             return (
                 "no node can be a target of any load balancer, so the load balancers keep their targets. "
@@ -50,7 +50,7 @@ class HetznerLoadBalancers:
         return self.inventory.healthy()
 
     async def close(self) -> None:
-        """Stop reading."""
+        """Stop running reads."""
         await self._cache.close()
 
     async def find(self, service: ServiceView) -> LoadBalancerResult | None:
@@ -104,7 +104,7 @@ class HetznerLoadBalancers:
                 self.inventory.invalid.discard(service.uid)
                 return result
         except CloudError:
-            # Whatever failed: read fresh lists next, in case this was another project.
+            # After any error, read new lists the next time, because the token may have been wrong.
             self.inventory.invalid.add(service.uid)
             self.certificates.invalidate()
             self._cache.catalogue.invalidate()
@@ -114,7 +114,7 @@ class HetznerLoadBalancers:
         """See :meth:`ccm.cloud.LoadBalancers.delete`."""
         self._metrics.operation("EnsureLoadBalancerDeleted")
         async with self._locks.hold(service):
-            # Each step may be the first one after any number of failures, in this process or another.
+            # Earlier attempts, maybe of another process, may have done some of the steps.
             with self.inventory.api.token.hold():
                 state = self._state(await observe_for_release(service, self._cache))
                 await apply_plan(plan_release(state.observed), state)
@@ -140,7 +140,7 @@ class HetznerLoadBalancers:
         return ApplyState(self._cache, RetryBudget(self.inventory.sleep), observed)
 
     def _result(self, spec: LoadBalancerSpec, desired: DesiredState, state: ApplyState) -> LoadBalancerResult:
-        """Report and count a Service's result; raises CloudError if some of the work was not done."""
+        """Report a Service's result, and set metrics. Raises CloudError if a step failed."""
         errors, notices = [*desired.errors, *state.errors], [*desired.notices, *state.notices]
         service, balancer, steps = spec.service, state.observed.balancer, tuple(state.steps)
         self._metrics.keeps_targets(service, keeps=desired.keeps_targets)
@@ -149,7 +149,7 @@ class HetznerLoadBalancers:
             self._kept[service.uid] = desired.keeps_targets
         ports = {listener.listen_port for listener in desired.listeners}
         if errors:
-            # With a mistake in the annotations, they may not say how it is reached.
+            # With mistakes in the annotations, the addresses for the status may be wrong.
             if balancer is None or spec.problems or not serves(balancer, ports):
                 raise _incomplete(errors, notices)
             raise _incomplete(errors, notices, ingress_of(balancer, spec))
@@ -172,10 +172,10 @@ class HetznerLoadBalancers:
 def _incomplete(
     errors: list[CloudError], notices: Iterable[Notice], ingress: tuple[Ingress, ...] = ()
 ) -> CloudError:
-    """One error for several, at least one, with all notices for the owner.
+    """Combine one or more errors into one error with all notices for the owner.
 
-    ``errors`` may be shared with other Services: a list that could not be read failed for all that waited for
-    it. ``ingress`` is how clients reach what exists.
+    Other Services may share the objects in ``errors``, because a failed list fails for all waiting callers.
+    ``ingress`` contains the addresses of an existing load balancer.
     """
     others = tuple(notices)
     if len(errors) == 1 and not others and not ingress:

@@ -1,8 +1,8 @@
-"""What the official CCM would make of a Service that ours serves: for the way back.
+"""Compares our handling of a Service with that of the official CCM, before a migration back to it.
 
-Each sentence names what it is about, what the official CCM (v1.39.0) would do, and what to write instead.
-What it does was seen with its binary or read in its sources (v1.35.0), or in the pages of later versions;
-``spec.readings`` has how it reads each value.
+Each sentence names the annotation or field, the behavior of the official CCM (v1.39.0), and a replacement. We
+know this behavior from tests of its binary, its source code (v1.35.0), and the documentation of later
+versions. ``spec.official_format`` describes how it parses values.
 """
 
 import re
@@ -26,15 +26,15 @@ from ccm.hetzner.load_balancers.truncation import enumerated, shown
 from ccm.hetzner.settings import LoadBalancerSettings
 
 _PORT_KEY = re.compile(r"port\.[0-9]+\.(.+)")
-# It reads these before it deletes, too, to find out whether there is a load balancer.
+# The official CCM also parses these before a deletion, to check whether a load balancer exists.
 _READ_AT_DELETION = frozenset({"uses-proxyprotocol", "ipv6-disabled", "disable-private-ingress"})
-# An empty value means the same there.
+# In the official CCM, an empty value has the same meaning.
 _EMPTY_IS_ALIKE = frozenset(
     {"http-managed-certificate-name", "certificate-type", "node-selector", "location"}
 )
 _ANY = frozenset({OfficialFormat.UNKNOWN, OfficialFormat.UNUSED})
 _LITERAL = frozenset({OfficialFormat.TEXT, OfficialFormat.DOMAIN, OfficialFormat.LOWER})
-# Any of them makes the official CCM set a health check; its protocol then is the port's.
+# With any of these, the official CCM sets a health check with the protocol of the port.
 _CHECKS = ("health-check-port", "health-check-interval", "health-check-timeout", "health-check-retries")
 
 NAME = "official"
@@ -73,11 +73,11 @@ def compare_with_hccm(
     network: bool,
     balancer: LoadBalancer | None = None,
 ) -> tuple[str, ...]:
-    """Say what the official CCM can't read, or would do differently.
+    """List the values that the official CCM can't parse, and differences in its behavior.
 
-    Values that our own reader refuses are not repeated. ``defaults`` come from the environment; the official
-    CCM has the same variables. ``network``: whether there is a private network. ``balancer``: None = the
-    Service has none, or it wasn't read.
+    Excludes values that our own parser refuses. ``defaults`` come from the environment; the official CCM has
+    the same variables. ``network``: whether a private network exists. ``balancer``: None = the Service has no
+    load balancer, or it wasn't read.
     """
     spec = read(service, defaults, network=network)
     known = {
@@ -111,7 +111,7 @@ def _class(name: str) -> Iterator[str]:
 
 
 def _adopted(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[str]:
-    """The label stays when the annotation was removed: ours releases it still, the official one deletes."""
+    """A label stays after its annotation is removed: our CCM releases, theirs deletes the load balancer."""
     if balancer is None or ADOPTED not in balancer.labels or balancer.protection.delete:
         return
     if not service.annotations.get(PREFIX + "adopt", "").strip():
@@ -119,7 +119,7 @@ def _adopted(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[st
 
 
 def _used_by_others(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[str]:
-    """Labels say who shares it, also with a Service whose own annotation has gone."""
+    """The labels contain the sharing Services, even after the annotation was removed."""
     owners = ports_by_label(balancer) if balancer is not None else {}
     theirs = [f"{port}" for port, uid in sorted(owners.items()) if uid != service.uid]
     if balancer is not None and theirs and not service.annotations.get(PREFIX + "share", "").strip():
@@ -145,7 +145,7 @@ def _unknown(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalance
 
 
 def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancerSpec) -> Iterator[str]:
-    """Keys of single ports, where that makes a difference."""
+    """Report keys for single ports that change the result."""
     for number, asked in spec.ports.items():
         if asked == theirs.ports[number]:
             continue
@@ -168,7 +168,7 @@ def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancer
 
 def _unreadable(service: ServiceView, spec: LoadBalancerSpec) -> Iterator[str]:
     if PREFIX in spec.problems:
-        return  # they are too long: ours has not read what is in them either
+        return  # the annotations are too long, so our CCM ignores them too
     for name, value in service.annotations.items():
         key = BY_NAME.get(name.removeprefix(PREFIX))
         if not name.startswith(PREFIX) or key is None or name in spec.problems:
@@ -178,7 +178,7 @@ def _unreadable(service: ServiceView, spec: LoadBalancerSpec) -> Iterator[str]:
         try:
             better = official_spelling(key.official, value)
         except ValueError:
-            continue  # wrong for ours too, which does not look at it, as without a port of its protocol
+            continue  # also invalid for our CCM, but not used, for example without a port of the protocol
         if better == value and better:
             continue
         instead = f"write {better!r}" if better else "leave the annotation out"
@@ -188,7 +188,7 @@ def _unreadable(service: ServiceView, spec: LoadBalancerSpec) -> Iterator[str]:
 def _primary_ips(
     spec: LoadBalancerSpec, defaults: LoadBalancerSettings, balancer: LoadBalancer | None
 ) -> Iterator[str]:
-    """It takes IDs, and leaves the location of a new load balancer to another annotation."""
+    """The official CCM requires IDs, and doesn't use the location of a Primary IP."""
     for family, reference in spec.primary_ips.items():
         key = PRIMARY_IP_KEY.format(family)
         known = balancer.public_net.of(family).id if balancer else None
@@ -229,7 +229,7 @@ def _consequence(name: str, reading: OfficialFormat) -> str:
 def _check_by_https(
     service: ServiceView, theirs: LoadBalancerSpec, defaults: LoadBalancerSettings
 ) -> Iterator[str]:
-    """It asks the API for a health check by https, which the API does not have."""
+    """The official CCM requests a health check with protocol https, which the API doesn't support."""
     annotations = {name: value.strip() for name, value in service.annotations.items() if value.strip()}
     chosen = annotations.get(PREFIX + "health-check-protocol", "").lower()
     error = (
@@ -259,9 +259,9 @@ def _check_by_https(
 
 
 def _local(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> Iterator[str]:
-    """Ours asks kube-proxy whether the node has a Pod, where the owner chose no check.
+    """Without annotations about the check, our CCM checks kube-proxy for Pods on the node.
 
-    What it took over from the official CCM and had no reason to label keeps its check by tcp.
+    A load balancer from the official CCM without our labels keeps its TCP check.
     """
     if service.external_traffic_policy != "Local" or (
         balancer is not None and NAMESPACE not in balancer.labels

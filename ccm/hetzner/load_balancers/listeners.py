@@ -1,19 +1,18 @@
-"""The listeners of load balancers, as the API has them."""
+"""The listeners of load balancers in the format of the API."""
 
 from msgspec.structs import replace
 
 from ccm.hetzner.api.models import HealthCheckHttp, LoadBalancerService, ServiceHttp
 
-# What annotations say of these parts; certificates have code of their own, and there is no annotation for a
-# response.
+# The fields that annotations set. Certificates have their own code, and no annotation sets the response.
 HTTP_FIELDS = tuple(name for name in ServiceHttp.__struct_fields__ if name != "certificates")
 CHECK_HTTP_FIELDS = tuple(name for name in HealthCheckHttp.__struct_fields__ if name != "response")
-# What kube-proxy is asked for the sake of ``externalTrafficPolicy: Local``, at a port of its own.
+# The check of kube-proxy for ``externalTrafficPolicy: Local``, at a separate port.
 KUBE_PROXY = HealthCheckHttp(path="/healthz", status_codes=("200",))
 
 
 def fields_of(listener: LoadBalancerService) -> dict[str, object]:
-    """The fields of a listener that others may have set, as far as its protocols have them."""
+    """The fields of a listener that other clients may have set, if they apply to the protocols."""
     check = listener.health_check
     found: dict[str, object] = {"protocol": listener.protocol, "proxyprotocol": listener.proxyprotocol}
     found |= {name: getattr(check, name) for name in ("interval", "timeout", "retries")}
@@ -26,17 +25,17 @@ def fields_of(listener: LoadBalancerService) -> dict[str, object]:
 
 
 def asks_kube_proxy(listener: LoadBalancerService, asked: int | None) -> bool:
-    """Whether its health check is the one that we create for ``externalTrafficPolicy: Local``.
+    """Whether the listener has the check that we create for ``externalTrafficPolicy: Local``.
 
-    The port distinguishes it from another check that asks the same of the Pods: without an annotation
-    (``asked``, None = none), only the node port is checked.
+    The port distinguishes this check from a check of Pods with the same path: the latter uses the node port,
+    or the port of the annotation (``asked``, None = no annotation).
     """
     check = comparable(listener).health_check
     return check.http == KUBE_PROXY and check.port not in (listener.destination_port, asked)
 
 
 def comparable(listener: LoadBalancerService) -> LoadBalancerService:
-    """A listener of the API with the empty values replaced, so that it equals ours if nothing differs."""
+    """Normalize empty values of a listener, so that it equals our listener if nothing differs."""
     check = listener.health_check
     asked = check.http or HealthCheckHttp()
     asked = replace(asked, domain=asked.domain or None, response=asked.response or None)

@@ -10,7 +10,7 @@ from ccm.hetzner.official_metrics import OfficialMetrics
 
 
 class LoadBalancerMetrics:
-    """What is counted; ``official`` counts calls of the controllers under the official CCM's names."""
+    """The metrics; ``official`` counts calls of the controllers with the official CCM's names."""
 
     def __init__(self, registry: CollectorRegistry, official: OfficialMetrics) -> None:
         self.official = official
@@ -33,20 +33,20 @@ class LoadBalancerMetrics:
         )
 
     def operation(self, name: str) -> None:
-        """A call of the controllers, by the name of the official CCM's method."""
+        """Count a call by the controllers, with the name of the official CCM's method."""
         self.official.operation(f"hcloud/loadBalancers.{name}")
 
     def saw(self, service: ServiceView, targets: Counter[str]) -> None:
-        """How the targets of a Service are."""
+        """Set the number of a Service's targets by health."""
         for status in STATUSES:
             self._targets.labels(service.namespace, service.name, status).set(targets[status])
 
     def keeps_targets(self, service: ServiceView, *, keeps: bool) -> None:
-        """Whether the targets of a Service stay because no Node can be one."""
+        """Set whether a Service keeps its targets because no Node can be a target."""
         self._kept.labels(service.namespace, service.name).set(keeps)
 
     def forget(self, service: ServiceView) -> None:
-        """A Service is gone."""
+        """Remove the metrics of a deleted Service."""
         self._kept.remove(service.namespace, service.name)
         for status in STATUSES:
             self._targets.remove(service.namespace, service.name, status)

@@ -1,8 +1,8 @@
-"""The labels of load balancers and certificates, and what they say.
+"""The labels of load balancers and certificates, and their meaning.
 
-Everything that we make carries labels. What lacks them is never changed or deleted, unless an annotation
-adopts it. A load balancer that the official CCM labeled with a Service's UID is that Service's. Labels also
-say which listener is whose, where a load balancer is shared, and which settings were annotated.
+We label all objects that we create. We never change or delete objects without these labels, unless an
+annotation adopts them. If the official CCM labeled a load balancer with a Service's UID, it belongs to that
+Service. Labels also store the owners of listeners on a shared load balancer, and the annotated settings.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ccm.hetzner.settings.tenants import CLUSTER, NAMESPACE, SERVICE_UID
 OURS = "ccm-from-scratch/"
 SERVICE = OURS + "service"
 SHARE = OURS + "share"
-FORMER_UID = OURS + "former-service-uid"  # it was made for this Service, and stays since it is protected
+FORMER_UID = OURS + "former-service-uid"  # the former owner of a protected load balancer
 ADOPTED = OURS + "adopted"
-BY_LABEL = "by-label"  # adopted because it was labeled for the namespace: we keep that label
-ANNOTATED = OURS + "annotated"  # which settings of the load balancer were annotated
-FIELD = ANNOTATED + "-"  # and which fields of ports, a label each
+BY_LABEL = "by-label"  # value of ADOPTED if the namespace label permitted the adoption; that label stays
+ANNOTATED = OURS + "annotated"  # names of annotated settings of the load balancer
+FIELD = ANNOTATED + "-"  # prefix of a label for each annotated field of ports
 LABEL = OURS + "label-"
 PORT = OURS + "port-"
-NO_PORT = PORT + "0"  # the owner's, where every listener belongs to another Service
+NO_PORT = PORT + "0"  # the owner's label if it has no listener of its own
 _PORT_LABEL = re.compile(re.escape(PORT) + r"(\d{1,5})")
 DEFAULT_TYPE = "lb11"
 STAGING = "HC-Use-Staging-CA"
 
 
 def ports_by_label(balancer: LoadBalancer) -> dict[int, str]:
-    """Which Service (UID) has which listener, where labels say so."""
+    """The UID of the owning Service by listener port, from the labels."""
     found: dict[int, str] = {}
     for key, value in balancer.labels.items():
         match = _PORT_LABEL.fullmatch(key)
@@ -43,12 +43,12 @@ def ports_by_label(balancer: LoadBalancer) -> dict[int, str]:
 
 
 def is_own_port(key: str, value: str, own: frozenset[str]) -> bool:
-    """Whether a label gives a port to one of these Services (UIDs)."""
+    """Whether a label assigns a port to one of these Services (UIDs)."""
     return value in own and _PORT_LABEL.fullmatch(key) is not None
 
 
 def with_annotated_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """A load balancer's labels with those of the annotation ``labels``; former ones of it go."""
+    """A load balancer's labels, with the old labels of the annotation ``labels`` replaced by ``wanted``."""
     former = {key for key in present if _label_mark(key) in present}
     ownership = {_label_mark(key) for key in former}
     kept = {key: value for key, value in present.items() if key not in former | ownership}
@@ -62,44 +62,44 @@ def _label_mark(key: str) -> str:
 def with_ownership(
     service: ServiceView, balancers: Iterable[LoadBalancer]
 ) -> list[tuple[LoadBalancer, Ownership]]:
-    """Load balancers, and what their labels say for a Service."""
+    """Load balancers with their ownership for a Service."""
     return [(balancer, ownership_of(service, balancer)) for balancer in balancers]
 
 
 def used_by(service: ServiceView, balancers: Iterable[LoadBalancer]) -> list[LoadBalancer]:
-    """Load balancers on which a Service has anything, whatever its annotations say by now."""
+    """Load balancers that a Service owns or uses according to their labels."""
     return [balancer for balancer, ownership in with_ownership(service, balancers) if ownership.is_user]
 
 
 def is_of_other_cluster(balancer: LoadBalancer, cluster: str) -> bool:
-    """Whether it says that it belongs to another cluster than this one, which has an id too."""
+    """Whether the load balancer has the ID of another cluster; False if this cluster has no ID."""
     return bool(cluster) and balancer.labels.get(CLUSTER, cluster) not in {"", cluster}
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Read from the labels of a Service's load balancer."""
+    """The ownership of a Service's load balancer, from its labels."""
 
-    is_user: bool = False  # whether the Service has a listener there, or owns it
-    own: frozenset[str] = frozenset()  # UIDs of the Service there: its own and a former one
+    is_user: bool = False  # whether the Service owns the load balancer or a listener on it
+    own: frozenset[str] = frozenset()  # UIDs of the Service in the labels: its own and a former UID
     # by port of a listener, the UID of its Service
     owners: Mapping[int, str] = field(default_factory=dict[int, str])
     settings: frozenset[str] = frozenset()  # names of settings that were set because of an annotation
     # names of fields of listeners that were set because of an annotation
     fields: frozenset[str] = frozenset()
-    # whether we created it or wrote its labels; False = it is as the official CCM left it
+    # whether we created it or wrote its labels; False = it has only the official CCM's labels
     ours: bool = True
-    # whether several Services may share it, which the official CCM does not support
+    # whether it has the label for sharing, which the official CCM doesn't support
     shared: bool = False
-    others: bool = False  # whether others may have listeners there
+    others: bool = False  # whether other Services may have listeners on it
 
     def with_annotated(self, settings: frozenset[str], fields: frozenset[str]) -> Ownership:
-        """The same, with settings and fields that were annotated although no label says so."""
+        """Add settings and fields that were annotated, but aren't in the labels."""
         return replace(self, settings=self.settings | settings, fields=self.fields | fields)
 
 
 def ownership_of(service: ServiceView, balancer: LoadBalancer | None) -> Ownership:
-    """Read the labels of a Service's load balancer; one that is yet to be made has none, and is ours."""
+    """Parse the labels of a Service's load balancer. None = it will be created, and is ours."""
     if balancer is None:
         return Ownership()
     labels, owners = balancer.labels, ports_by_label(balancer)
@@ -116,10 +116,10 @@ def ownership_of(service: ServiceView, balancer: LoadBalancer | None) -> Ownersh
 
 
 def own_uids(service: ServiceView, balancer: LoadBalancer) -> frozenset[str]:
-    """The Service's UID, and that of the one which had its name before, if that is the owner here.
+    """The Service's UID, and the UID of a former Service with its name that owns the load balancer.
 
-    Two Services of a cluster never have the same name at the same time: the former is gone, and was not
-    cleaned up after, as when a cluster is restored from a backup.
+    Two Services of a cluster never have the same name at the same time. So the former Service was deleted
+    without a cleanup, for example when a cluster was restored from a backup.
     """
     labels = balancer.labels
     same_name = (labels.get(NAMESPACE), labels.get(SERVICE)) == (service.namespace, service.name)
@@ -128,14 +128,14 @@ def own_uids(service: ServiceView, balancer: LoadBalancer) -> frozenset[str]:
 
 
 def is_certificate_of(certificate: Certificate, service: ServiceView) -> bool:
-    """Whether it is managed, and a Service's; the official CCM labels its own so too."""
+    """Whether a certificate is managed and has the UID of a Service, maybe from the official CCM."""
     return certificate.type == "managed" and certificate.labels.get(SERVICE_UID) == service.uid
 
 
 def may_delete(certificate: Certificate, service: ServiceView, cluster: str) -> bool:
-    """Whether we requested it, for this Service of this cluster: then it is ours to delete."""
+    """Whether we requested a certificate for this Service of this cluster, so that we may delete it."""
     labels = certificate.labels
-    labeled = NAMESPACE in labels or CLUSTER in labels  # the former since 0.1.0, the latter before
+    labeled = NAMESPACE in labels or CLUSTER in labels  # NAMESPACE since 0.1.0, CLUSTER before
     elsewhere = cluster and labels.get(CLUSTER, cluster) != cluster
     return is_certificate_of(certificate, service) and labeled and not elsewhere
 

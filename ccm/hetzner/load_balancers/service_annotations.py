@@ -1,4 +1,4 @@
-"""A Service's annotations, as far as they are ours: sorted and bounded."""
+"""Sorts a Service's annotations with our prefix, and limits their length."""
 
 import re
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ from ccm.hetzner.load_balancers.truncation import MAX_SHOWN_LENGTH
 PREFIX = "load-balancer.hetzner.cloud/"
 SHARE = PREFIX + "share"
 SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
-MAX_ANNOTATIONS_LENGTH = 32768  # characters of all annotations with the prefix; a hundred long domains fit in
-# Stands for annotations that are too long to be kept; its value is how many characters they have. Kubernetes
-# takes no such name, so it can't come from a tenant.
+MAX_ANNOTATIONS_LENGTH = 32768  # characters of all annotations with the prefix; fits 100 long domains
+# Replaces annotations that are too long. The value is their number of characters. The API server doesn't
+# accept this name, so a tenant can't set it.
 TOO_LONG = PREFIX + "…"
 _MAX_LABEL_LENGTH = 63
 _PORT = re.compile(r"port\.(?P<port>[1-9]\d{0,4})\.(?P<key>.+)", re.ASCII)
@@ -19,20 +19,20 @@ _PORT = re.compile(r"port\.(?P<port>[1-9]\d{0,4})\.(?P<key>.+)", re.ASCII)
 
 @dataclass(frozen=True)
 class Annotations:
-    """Our annotations, sorted once. White space around values is removed, and empty values are left out."""
+    """Sorted annotations. White space around values is removed; empty values are omitted."""
 
     whole: Mapping[str, str]  # by key; for the whole Service
     ports: Mapping[int, Mapping[str, str]]  # by port and key; for one port
     # keys with an empty value, which overrides a default of the environment
     emptied: frozenset[str]
-    # by annotation, what is wrong; parsers add to it
+    # problems by annotation; parsers add entries
     problems: dict[str, str] = field(default_factory=dict[str, str])
-    # by annotation, its parsed value; parsers add to it. None = it is wrong.
+    # parsed values by annotation; parsers add entries. None = invalid.
     parsed: dict[str, object] = field(default_factory=dict[str, object])
 
 
 def sort(annotations: Mapping[str, str]) -> Annotations:
-    """Sort annotations; if they are too long, there are none of them, and a problem."""
+    """Sort annotations. If they are too long, the result has only a problem."""
     ours = _below_prefix(annotations)
     length = whole(ours.get(TOO_LONG, "")) or _length_of(ours)
     if length > MAX_ANNOTATIONS_LENGTH:
@@ -57,11 +57,11 @@ def sort(annotations: Mapping[str, str]) -> Annotations:
 
 
 def annotations_to_keep(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    """The annotations that are read, or only their total length if that is too large. Idempotent."""
+    """The annotations that we use, or only their total length if it is too large. Idempotent."""
     kept = _below_prefix(annotations)
     length = _length_of(kept)
     if length > MAX_ANNOTATIONS_LENGTH:
-        # What is shared is worked on by one at a time, also while the annotations of one of them don't count.
+        # Keep SHARE, because the locks of shared load balancers need it even if annotations are ignored.
         share = kept.get(SHARE, "").strip()
         kept = {TOO_LONG: str(length)}
         if 0 < len(share) <= _MAX_LABEL_LENGTH:
@@ -72,7 +72,7 @@ def annotations_to_keep(annotations: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def whole(text: str) -> int | None:
-    """A whole number of at most nine digits; None = it isn't one."""
+    """Parse a whole number of at most nine digits; None = invalid."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
@@ -81,5 +81,5 @@ def _below_prefix(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def _length_of(annotations: Mapping[str, str]) -> int:
-    """Characters of all names and values, as the bound counts them."""
+    """The number of characters of all names and values."""
     return sum(len(name) + len(text) for name, text in annotations.items())

@@ -1,4 +1,4 @@
-"""Locks for the work on load balancers: one Service at a time, also where several share a load balancer."""
+"""Locks for changes of load balancers, for each Service and each shared load balancer."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -20,10 +20,10 @@ class ServiceLocks:
 
     @asynccontextmanager
     async def hold(self, service: ServiceView) -> AsyncGenerator[None, None]:
-        """Hold a Service's own lock, and those of the share that it is on and of the one that it asks for.
+        """Hold the locks of a Service, of its current share, and of its requested share.
 
-        The locks of shares are taken after the Service's own, in alphabetical order, so there is no deadlock.
-        Raises CloudError if the list of load balancers could not be read.
+        The locks of shares follow the Service's lock in alphabetical order, which prevents deadlocks. Raises
+        CloudError if the list of load balancers can't be read.
         """
         async with self._lock(service.uid), AsyncExitStack() as held:
             balancers = self._inventory.balancers

@@ -1,4 +1,4 @@
-"""What a load balancer says of itself: how clients reach it and how its targets are."""
+"""Evaluates a load balancer: its addresses for clients, and the health of its targets."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -14,10 +14,10 @@ STATUSES = (HEALTHY, UNHEALTHY, UNKNOWN)
 
 
 def ingress_of(balancer: LoadBalancer, spec: LoadBalancerSpec) -> tuple[Ingress, ...]:
-    """The entries of the status: a host name alone, or public and private addresses."""
+    """The entries of the Service's status: either a host name, or public and private addresses."""
     if spec.hostname:
         return (Ingress(hostname=spec.hostname),)
-    # With the PROXY protocol, Pods must not bypass the load balancer: it adds the header that they expect.
+    # With the PROXY protocol, Pods must not bypass the load balancer, which adds the expected header.
     mode = PROXY if any(port.proxyprotocol for port in spec.ports.values()) else VIP
     return tuple(Ingress(ip=ip, ip_mode=mode) for ip in _addresses(balancer, spec))
 
@@ -33,12 +33,12 @@ def _addresses(balancer: LoadBalancer, spec: LoadBalancerSpec) -> Iterator[str]:
 
 
 def serves(balancer: LoadBalancer, ports: Collection[int]) -> bool:
-    """Whether it listens on any of the ports."""
+    """Whether the load balancer listens on any of the ports."""
     return any(listener.listen_port in ports for listener in balancer.services)
 
 
 def count_targets(balancer: LoadBalancer, ports: Collection[int]) -> Counter[str]:
-    """How many targets are how; one that fails the check of any of the ports is unhealthy."""
+    """The number of targets by health. A target is unhealthy if the check of any port fails."""
     found: Counter[str] = Counter()
     for target in balancer.targets:
         said = {status.status for status in target.health_status if status.listen_port in ports}
@@ -47,7 +47,7 @@ def count_targets(balancer: LoadBalancer, ports: Collection[int]) -> Counter[str
 
 
 def complaints(balancer: LoadBalancer, ports: Collection[int]) -> Iterator[Notice]:
-    """Report ports that no target answers, and why."""
+    """Report ports without a healthy target, with the reasons."""
     dead: list[str] = []
     for listener in balancer.services:
         said = [
@@ -58,7 +58,7 @@ def complaints(balancer: LoadBalancer, ports: Collection[int]) -> Iterator[Notic
         ]
         if listener.listen_port in ports and said and all(one.status == UNHEALTHY for one in said):
             check = listener.health_check
-            # Each reason once: how many targets have it changes too often for an Event.
+            # Each reason once, without the number of targets, which changes too often for an Event.
             reasons = "".join(f", {one}" for one in sorted({one.reason for one in said} - {""}))
             asked = f"checked on port {check.port} by {check.protocol}{reasons}"
             dead.append(f"port {listener.listen_port} ({asked})")

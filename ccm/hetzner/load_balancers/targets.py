@@ -1,4 +1,4 @@
-"""Which target each Node would be."""
+"""Finds the possible target for each Node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Identity = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Target:
-    """Where traffic goes: a server, or the address of a Robot server."""
+    """A target: a server, or the address of a Robot server."""
 
     server: int = 0  # the server's ID; 0 = the target is an address
     ip: str = ""  # the address; empty = the target is a server
@@ -25,7 +25,7 @@ class Target:
 
     @property
     def identity(self) -> Identity:
-        """By what the API identifies targets: not by whether the private address is used."""
+        """The identity of the target in the API, which excludes the use of the private address."""
         return self.server, self.ip
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Target:
 
 
 def target_of(actual: LoadBalancerTarget) -> Target | None:
-    """A load balancer's target; None for label selectors, which we never make and leave alone."""
+    """Convert a target. Returns None for label selectors, which we never create or change."""
     if actual.type == "server" and actual.server is not None:
         return Target(server=actual.server.id, private=actual.use_private_ip)
     if actual.type == "ip" and actual.ip is not None:
@@ -43,7 +43,7 @@ def target_of(actual: LoadBalancerTarget) -> Target | None:
 
 
 def targets_of(balancer: LoadBalancer | None) -> frozenset[Target]:
-    """All targets of a load balancer but label selectors."""
+    """All targets of a load balancer, except label selectors."""
     found = (target_of(target) for target in balancer.targets) if balancer is not None else ()
     return frozenset(one for one in found if one is not None)
 
@@ -55,17 +55,17 @@ class Candidates:
     by_node: Mapping[str, Target] = field(default_factory=dict[str, Target])  # in the order of the Nodes
     # names of other Nodes, by reason of an Event
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    # names of Nodes that are reached by public addresses although private ones are wanted
+    # names of Nodes with public targets although private addresses are requested
     public: tuple[str, ...] = ()
 
     def without(self, names: Collection[str], reason: str) -> Candidates:
-        """All but some, and that these are none for one reason."""
+        """Exclude some Nodes, and record the reason."""
         rest = self.only(self.by_node.keys() - names)
         gone = tuple(node for node in self.by_node if node in names)
         return replace(rest, left_out={**self.left_out, **({reason: gone} if gone else {})})
 
     def only(self, names: Collection[str]) -> Candidates:
-        """Those of some Nodes."""
+        """Only the candidates of these Nodes."""
         left_out = {
             reason: kept
             for reason, nodes in self.left_out.items()
@@ -83,17 +83,16 @@ def candidates(
 ) -> Candidates:
     """Find the target that each Node would be, without lookups.
 
-    A Robot server without an internal address is reached by its public one, as with the official CCM.
-    ``scheme`` is the prefix of provider IDs of Cloud servers, ``private``: use private addresses. ``robots``
-    are public IPv4 addresses of Robot servers by number, as far as Robot was asked; None = the cluster has no
-    Robot servers.
+    As with the official CCM, a Robot server without an internal address gets a public target. ``scheme`` is
+    the prefix of provider IDs of Cloud servers. ``private``: use private addresses. ``robots`` contains
+    public IPv4 addresses of Robot servers by number, if known; None = Robot is disabled.
     """
     found: dict[str, Target] = {}
     public: list[str] = []
     left_out: defaultdict[str, list[str]] = defaultdict(list)
     for node in sorted(nodes, key=lambda node: node.name):
         if not node.provider_id:
-            continue  # not initialized yet; its provider ID brings us back
+            continue  # not initialized yet; setting the provider ID triggers a sync
         try:
             machine = parse(node.provider_id, scheme)
         except (NotOurs, CloudError):
@@ -116,7 +115,7 @@ def candidates(
 
 
 def _address(node: NodeView, wanted: str) -> str:
-    """A Node's IPv4 address of a kind; the API takes no others."""
+    """A Node's IPv4 address of a type. The API accepts only IPv4."""
     for address in node.addresses:
         if address.type == wanted:
             try:

@@ -1,4 +1,4 @@
-"""Does what is planned: the only place that changes anything in the cloud."""
+"""Applies plans. Only this package changes load balancers and certificates in the cloud."""
 
 from ccm.hetzner.load_balancers.apply.apply_state import ApplyState, RetryBudget
 from ccm.hetzner.load_balancers.apply.runner import apply_plan

@@ -1,7 +1,7 @@
-"""The results of a plan's steps, and how long the work for one Service waits for others.
+"""The results of a plan's steps, and the retry budget of one sync.
 
-A load balancer that another client has locked, or whose changes hang, must not block other Services: there
-may be only one worker. A step that was not done is retried later, with increasing delay.
+A locked load balancer, or hanging changes of it, must not block other Services, because there may be only one
+worker. A failed step is retried later, with increasing delays.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ccm.hetzner.load_balancers.observed import ObservedState
 class ApplyState:
     """The results of one reconciliation so far."""
 
-    cache: SharedCache  # where other reconciliations see the result
+    cache: SharedCache  # the shared caches
     retry_budget: RetryBudget
     observed: ObservedState  # the current state
     steps: list[str] = field(default_factory=list[str])  # steps that were done
-    errors: list[CloudError] = field(default_factory=list[CloudError])  # steps that were not done, and why
+    errors: list[CloudError] = field(default_factory=list[CloudError])  # errors of failed steps
     notices: list[Notice] = field(default_factory=list[Notice])  # for the owner
-    again: bool = False  # whether the API made a choice, so that the rest must be planned again
+    again: bool = False  # whether the API made a choice, so that a new plan is necessary
     released: list[int] = field(default_factory=list[int])  # IDs of load balancers that the Service has left
 
     def failed(self, error: CloudError) -> None:
-        """Something was not done."""
+        """Record the error of a step."""
         self.errors.append(error)
         self.retry_budget.note(error)
 
     async def delete(self, path: str) -> bool:
-        """Delete an object and wait; returns False if it didn't exist. Raises ApiError if it still exists."""
+        """Delete an object and wait. Returns False if it didn't exist. Raises ApiError after a failure."""
         api, priority = self.cache.inventory.api, Priority.LOAD_BALANCERS
         try:
             answer = await self.retry_budget.send(lambda: api.request("DELETE", path, priority=priority))
@@ -48,7 +48,7 @@ class ApplyState:
         return True
 
 
-PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between tries of one change while another action holds the lock
+PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds between attempts of one change while the object is locked
 MAX_TOTAL_PAUSE = 20.0  # seconds of all pauses together
 
 T = TypeVar("T")
@@ -56,26 +56,26 @@ T = TypeVar("T")
 
 @dataclass
 class RetryBudget:
-    """How long retries may still wait. One budget for all changes of one reconciliation of a Service."""
+    """The remaining time for pauses between retries, for all changes of one sync of a Service."""
 
     sleep: Callable[[float], Awaitable[None]]  # waits for a number of seconds
     left: float = MAX_TOTAL_PAUSE  # seconds of pauses left
-    unanswered: int = 0  # how many changes got no answer, or found their object locked by another change
-    refused: bool = False  # whether the API refuses all of our requests now
+    unanswered: int = 0  # number of changes without a response, or with a locked object
+    refused: bool = False  # whether the API refuses all requests now
 
     @property
     def exhausted(self) -> bool:
-        """Whether further changes would fare no better than those that failed, whatever they change."""
+        """Whether further changes would probably fail too."""
         return self.refused or self.unanswered > 1
 
     def note(self, error: CloudError) -> None:
-        """A change failed."""
+        """Record the error of a change."""
         self.refused = self.refused or isinstance(error, QuotaExhausted | TokenChanged)
-        # Once may be the change's own trouble, like that of the server that it is about.
+        # A single failure may have a specific reason, such as the server of a target.
         self.unanswered += isinstance(error, CloudBusy | CloudUnavailable)
 
     async def send(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send a change; retries while the resource is locked. Raises Locked or another ApiError."""
+        """Send a change. Retries while the resource is locked. Raises Locked or another ApiError."""
         for pause in PAUSES:
             try:
                 return await request()

@@ -1,8 +1,7 @@
 """Requests managed certificates, and deletes them.
 
-Only certificates with a label of ours that nothing else uses are ever deleted, none of the official CCM's,
-which labels its own with the UID too. Whether the API refuses to delete a used one is not documented, so we
-check.
+Deletes only unused certificates with our labels, and none from the official CCM, which also sets a label with
+the UID. The API's documentation doesn't say whether used certificates can be deleted, so we check.
 """
 
 import hashlib
@@ -44,7 +43,7 @@ async def _request(asked: CertificateSpec, service: ServiceView, cache: SharedCa
         STAGING: "true" if asked.staging else "",
     }
     name = asked.name
-    if name in cached.contents.by_name:  # an older certificate has it
+    if name in cached.contents.by_name:  # an older certificate has the name
         name = f"{name[:119]}-{hashlib.sha256(','.join(sorted(asked.domains)).encode()).hexdigest()[:8]}"
     body = {
         "name": name,
@@ -59,7 +58,7 @@ async def _request(asked: CertificateSpec, service: ServiceView, cache: SharedCa
         certificate = convert(answer.get("certificate"), Certificate, "POST /certificates")
     except (Unavailable, Refused) as error:
         if isinstance(error, Unavailable) or error.code == "uniqueness_error":
-            cache.certificates.invalidate()  # it may exist: look before asking again
+            cache.certificates.invalidate()  # the certificate may exist, so read the list before a retry
         raise
     cached.put(certificate)
     return certificate.id
@@ -76,9 +75,9 @@ async def retry_certificate(step: RetryCertificate, state: ApplyState) -> None:
 
 
 async def delete_certificates(step: DeleteCertificates, state: ApplyState) -> None:
-    """Delete the Service's unused managed certificates; raises CloudError if they are not known."""
+    """Delete the Service's unused managed certificates. Raises CloudError if they are unknown."""
     cache, balancer = state.cache, state.observed.balancer
-    # Of those that were just changed or left we know better than the API's list what they serve with.
+    # For load balancers that we just changed or left, our cache is newer than the API's list.
     there = cache.inventory.balancers.contents.by_id
     left = {number: there[number].certificates if number in there else _NONE for number in state.released}
     stays = step.used
@@ -105,7 +104,7 @@ async def delete_certificates(step: DeleteCertificates, state: ApplyState) -> No
 
 
 def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> list[str]:
-    """What uses a certificate, besides load balancers of which we know better."""
+    """The users of a certificate. For load balancers in ``left``, the cache decides."""
     return [
         f"{user.type.replace('_', ' ')} {user.id}"
         for user in certificate.used_by
@@ -114,7 +113,7 @@ def _users(certificate: Certificate, left: Mapping[int, Collection[int]]) -> lis
 
 
 async def _delete(certificate: Certificate, state: ApplyState) -> bool:
-    """Delete a certificate; False = it is in use after all."""
+    """Delete a certificate; False = the API reports that it is in use."""
     try:
         await state.delete(f"/certificates/{certificate.id}")
     except Refused as error:

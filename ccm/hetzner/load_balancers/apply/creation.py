@@ -1,4 +1,4 @@
-"""Makes a load balancer with as much of it as possible in one request."""
+"""Creates a load balancer with as many parts as possible in one request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +14,8 @@ from ccm.hetzner.load_balancers.cache import PATH, SharedCache
 from ccm.hetzner.load_balancers.ownership_labels import SERVICE_UID, is_of_other_cluster
 from ccm.hetzner.load_balancers.plan import Create, Json
 
-CREATION_TIME = 3.3  # seconds that Hetzner usually takes; asking earlier only costs requests
-# Refusals of the load balancer itself: it would not help to leave anything out.
+CREATION_TIME = 3.3  # seconds that a creation usually takes; earlier polls would waste requests
+# Errors that don't depend on the parts, so a request with fewer parts would fail, too.
 _NOT_ABOUT_PARTS = frozenset(
     {
         "uniqueness_error",
@@ -29,14 +29,14 @@ _NOT_ABOUT_PARTS = frozenset(
 
 
 class Created(msgspec.Struct, frozen=True):
-    """The API's answer."""
+    """The API's response."""
 
     load_balancer: LoadBalancer
     action: Action
 
 
 async def _request(api: HetznerApi, bodies: Sequence[Json]) -> Created:
-    """Ask for a load balancer until one request is not refused for its parts; it need not be ready yet."""
+    """Send the requests until one isn't refused because of its parts. Doesn't wait for the action."""
     for body in bodies[:-1]:
         try:
             return await _post(api, body)
@@ -90,7 +90,7 @@ async def _create(step: Create, service: ServiceView, cache: SharedCache) -> Loa
     except Refused as error:
         if error.code != "uniqueness_error":
             raise
-        # The name is taken: maybe by our own request of before, whose answer never came.
+        # The name is in use, maybe by our own earlier request whose response was lost.
         for one in await inventory.all(service, age=0.0):
             mine = one.labels.get(SERVICE_UID) == service.uid and not is_of_other_cluster(one, cache.cluster)
             if one.name == desired.name and mine:
@@ -101,7 +101,7 @@ async def _create(step: Create, service: ServiceView, cache: SharedCache) -> Loa
         )
         raise unavailable(f"POST {PATH}", why) from error
     balancer = created.load_balancer
-    inventory.balancers.put(balancer)  # at once: whatever happens now, it is found again
+    inventory.balancers.put(balancer)  # immediately, so that a retry finds it
     cache.servers.remember(balancer, (target.identity for target in desired.targets or ()))
     if created.action.status == "running":
         await inventory.sleep(CREATION_TIME)

@@ -1,7 +1,7 @@
 """Applies the steps of a plan, one after the other.
 
-If a step fails, only the steps that need it are skipped. A change is never sent twice without a look at its
-result first: only "locked" means that nothing was done.
+If a step fails, only the steps that need it are skipped. A change is never sent again before its result is
+read, except after the error "locked", which means that nothing changed.
 """
 
 from collections import deque
@@ -34,11 +34,11 @@ from ccm.hetzner.load_balancers.plan import (
 )
 from ccm.hetzner.load_balancers.targets import Target
 
-# Codes with which the API says that a change was done already, by us or others.
+# Codes of the API for a change that we or other clients already made.
 _DONE_ALREADY = {
     "add_target": {"target_already_defined"},
     "attach_to_network": {"load_balancer_already_attached"},
-    # A deleted server leaves its load balancers by itself. Or it is the load balancer that is gone.
+    # The deletion of a server removes it from load balancers. Or the load balancer itself is gone.
     "remove_target": {"not_found"},
 }
 # Errors that don't reveal the load balancer's state.
@@ -50,13 +50,13 @@ class Applied:
     """The result of changes."""
 
     balancer: LoadBalancer  # the load balancer as it should be now
-    # steps that were not done, and why
+    # failed steps with their errors
     errors: list[tuple[str, CloudError]] = field(default_factory=list[tuple[str, CloudError]])
-    reread: bool = False  # whether to read the load balancer, because the API chose a part of it
+    reread: bool = False  # whether the load balancer must be read, because the API made a choice
 
 
 async def change(steps: Sequence[Change], state: ApplyState) -> None:
-    """Change the Service's load balancer; raises CloudError if it can't be read afterwards."""
+    """Change the Service's load balancer. Raises CloudError if it can't be read afterwards."""
     balancer = state.observed.balancer
     if state.again or balancer is None or not steps:
         return
@@ -70,7 +70,7 @@ async def change(steps: Sequence[Change], state: ApplyState) -> None:
 
 
 async def apply_changes(balancer: LoadBalancer, steps: Sequence[Change], state: ApplyState) -> Applied:
-    """Change a load balancer, and note that in the cache. Errors are in the result."""
+    """Change a load balancer, and update the cache. Returns errors in the result."""
     applied = Applied(balancer)
     failed: set[Key] = set()
     waiting = deque(steps)
@@ -85,9 +85,9 @@ async def apply_changes(balancer: LoadBalancer, steps: Sequence[Change], state: 
             failed.add(step.key)
             applied.errors.append((str(step), error))
             state.retry_budget.note(error)
-            # After any other, the load balancer is not what we took it for.
+            # After any other error, our data about the load balancer is wrong.
             applied.reread |= not isinstance(error, _SAYS_NOTHING)
-            # An action that goes on holds the load balancer: no other change of it would be taken.
+            # A running action locks the load balancer, so the API would refuse other changes.
             if state.retry_budget.exhausted or isinstance(error, AccessDenied | ActionTimedOut):
                 break
             if step.otherwise is not None:
@@ -107,7 +107,7 @@ async def apply_changes(balancer: LoadBalancer, steps: Sequence[Change], state: 
 
 
 async def _send(number: int, step: Change, state: ApplyState) -> bool:
-    """Do a step; False = it was done already, so the load balancer must be read."""
+    """Send a change; False = it was already done, so the load balancer must be read."""
     api, retry_budget, path = state.cache.inventory.api, state.retry_budget, f"{PATH}/{number}"
     priority = Priority.LOAD_BALANCERS
     if step.operation == "update":
@@ -125,7 +125,7 @@ async def _send(number: int, step: Change, state: ApplyState) -> bool:
 
 
 async def _delete(balancer: LoadBalancer, state: ApplyState) -> bool:
-    """Delete a load balancer; False = it is protected after all."""
+    """Delete a load balancer; False = the API reports that it is protected."""
     try:
         if await state.delete(f"{PATH}/{balancer.id}"):
             state.steps.append(f"delete load balancer {balancer.name} ({balancer.id})")
@@ -136,8 +136,8 @@ async def _delete(balancer: LoadBalancer, state: ApplyState) -> bool:
 
 
 async def leave(step: Release, state: ApplyState) -> None:
-    """Delete the load balancer, or leave it to others; raises CloudError if it is not deleted."""
-    # Since it was planned, others may have come, to whom the load balancer is left then.
+    """Delete the load balancer, or leave it to other Services. Raises CloudError if the deletion fails."""
+    # Since the plan, other Services may have started to use the load balancer.
     balancer = state.cache.inventory.balancers.contents.by_id.get(step.balancer.id, step.balancer)
     ownership = ownership_of(state.observed.service, balancer)
     released = release(state.observed.service, balancer, ownership, state.cache.cluster)
@@ -156,9 +156,9 @@ async def leave(step: Release, state: ApplyState) -> None:
 async def apply_plan(steps: Sequence[Step], state: ApplyState) -> None:
     """Run the steps of a plan, one after the other.
 
-    A step that fails stops only the steps that need it, and those that come last, until the retry budget is
-    exhausted. After the API made a choice, changes wait for the next plan. Raises CloudError if the load
-    balancer could not be created, or can't be read.
+    A failed step stops only the steps that need it, and the last steps, until the retry budget is exhausted.
+    After the API made a choice, changes wait for the next plan. Raises CloudError if the load balancer can't
+    be created or read.
     """
     state.again = False
     changes = [one for one in steps if isinstance(one, Change)]
@@ -182,7 +182,7 @@ async def apply_plan(steps: Sequence[Step], state: ApplyState) -> None:
 
 
 def _waits(step: Step, state: ApplyState) -> bool:
-    """Whether a step is not done now, since it needs what is not known yet or went wrong."""
+    """Whether to skip a step, because it depends on unknown results or failed steps."""
     match step:
         case RequestCertificate():
             return False
@@ -209,7 +209,7 @@ async def _do(step: Step, state: ApplyState) -> None:
 
 
 def _explained(step: str, error: CloudError) -> CloudError:
-    """An error that says which step failed."""
+    """An error with the description of the failed step."""
     whole = CloudError(f"{step}: {error.message}", notices=error.notices)
     whole.__cause__ = error
     return whole

@@ -1,4 +1,4 @@
-"""What all Services share: lists of what there is in the project, and what was seen in them."""
+"""The caches that all Services share: lists of the project's resources, and data from earlier syncs."""
 
 from ccm.hetzner.load_balancers.cache.catalogue import ObservedAddresses
 from ccm.hetzner.load_balancers.cache.certificate_cache import ObservedCertificates

@@ -1,4 +1,4 @@
-"""Types, locations, private addresses and Primary IPs; all methods raise ``CloudError`` if not known."""
+"""Types, locations, private addresses and Primary IPs. All methods raise ``CloudError`` if unknown."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -33,11 +33,11 @@ class Catalogue:
         self._invalid = False
 
     def invalidate(self) -> None:
-        """Have the next look read the types again: a refusal may come from a limit that has changed."""
+        """Make the next call read the types again, because a limit may have changed."""
         self._invalid = True
 
     async def close(self) -> None:
-        """Stop reading."""
+        """Stop running reads."""
         await self._types.close()
         await self._locations.close()
 
@@ -60,7 +60,7 @@ class Catalogue:
         return found
 
     async def locations(self, spec: LoadBalancerSpec) -> Collection[Location]:
-        """The locations, if the spec has one or a zone; read again if it isn't among them: it may be new."""
+        """All locations, if one is requested. Reads the list again if the requested one is missing."""
         known: Collection[Location] = ()
         for age in (AGE, AGE_AFTER_MISS) if spec.has_placement else ():
             known = tuple((await self._locations.read(age, Priority.LOAD_BALANCERS)).by_id.values())
@@ -76,12 +76,12 @@ class ObservedAddresses:
     """The addresses of the private network."""
 
     subnets: tuple[Subnet, ...] = ()
-    # by address, a description of its holder; the load balancer itself does not count
+    # descriptions of the users by address, except the load balancer itself
     taken: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class AddressCache:
-    """Finds out who has which address."""
+    """Finds the used addresses of a network."""
 
     def __init__(
         self, api: HetznerApi, servers: ListCache[Server], balancers: ListCache[LoadBalancer]
@@ -123,8 +123,8 @@ class AddressCache:
         return ObservedAddresses(found.subnets, taken)
 
 
-PRIMARY_IP_AGE = 300.0  # of what only decides whether an Event is true
-AGE_FOR_NEW = 0.0  # its former load balancer may have gone just now
+PRIMARY_IP_AGE = 300.0  # only for Events
+AGE_FOR_NEW = 0.0  # another load balancer may just have released the Primary IP
 
 
 class PrimaryIpCache:
@@ -149,7 +149,7 @@ class PrimaryIpCache:
             return {}
         known = await self.cached.read(PRIMARY_IP_AGE if balancer else AGE_FOR_NEW, Priority.LOAD_BALANCERS)
         return {
-            # The ID first: a name may be another one's ID.
+            # The ID first, because a name may be the ID of another Primary IP.
             family: known.by_id.get(int(one) if one.isascii() and one.isdigit() else 0)
             or known.by_name.get(one)
             for family, one in asked.items()

@@ -1,4 +1,4 @@
-"""The project's certificates: one shared list of them, and what was tried with them lately."""
+"""The project's certificates: one shared list, and recent attempts to change them."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -13,29 +13,29 @@ from ccm.hetzner.load_balancers.spec import CertificateSpec, LoadBalancerSpec
 
 AGE = 300.0
 AGE_AFTER_MISS = 5.0
-AGE_AFTER_CHANGE = 1.0  # what all Services that change at the same time may share
-RETRY_PERIOD = 3600.0  # seconds between two requests for a certificate that could not be issued
+AGE_AFTER_CHANGE = 1.0  # shared by Services that change at the same time
+RETRY_PERIOD = 3600.0  # seconds between two requests for a failed certificate
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedCertificates:
     """The project's certificates."""
 
-    # by ID; those that were read
+    # the cached certificates by ID
     known: Mapping[int, Certificate] = field(default_factory=dict[int, Certificate])
-    # those that were requested for the Service; we may delete them
+    # certificates that were requested for the Service, so we may delete them
     ours: tuple[Certificate, ...] = ()
-    error: CloudError | None = None  # why the certificates are not known
-    # IDs of managed certificates that were requested just now; None = the request failed
+    error: CloudError | None = None  # why the list can't be read
+    # IDs of managed certificates from requests in this sync; None = the request failed
     requested: Mapping[CertificateSpec, int | None] = field(
         default_factory=dict[CertificateSpec, "int | None"]
     )
-    retried: frozenset[int] = frozenset()  # IDs of failed ones whose retry is not due yet
-    # IDs of those that recently could not be deleted because something uses them
+    retried: frozenset[int] = frozenset()  # IDs of failed certificates without a retry now
+    # IDs of certificates that recently could not be deleted, because they are in use
     spared: frozenset[int] = frozenset()
 
     def find(self, reference: str) -> Certificate | None:
-        """A certificate by id, or by name."""
+        """Find a certificate by ID, or else by name."""
         number = int(reference) if reference.isascii() and reference.isdigit() and len(reference) < 20 else 0
         by_name = (certificate for certificate in self.known.values() if certificate.name == reference)
         return self.known.get(number) or next(by_name, None)
@@ -55,21 +55,21 @@ class CertificateCache:
         self._served: dict[str, ServiceView] = {}
 
     def invalidate(self) -> None:
-        """Have the next look read a fresh list."""
+        """Make the next call read a new list."""
         self._invalid = True
 
     async def look_up(self, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> ObservedCertificates:
-        """The certificates that a Service can use or used; reads nothing if its annotations are wrong."""
+        """The certificates that a Service can use or used. Reads nothing if its annotations are invalid."""
         asked = [port.certificates for port in spec.ports.values() if port.protocol == "https"]
         named = {reference for asked_for in asked for reference in asked_for.uploaded}
         serving = balancer is not None and balancer.certificates
         if not spec.problems and (named or any(asked_for.domains for asked_for in asked) or serving):
             try:
-                # A name may mean another certificate by now, and a Service that changed must get that one.
+                # A changed Service needs a new list, because another certificate may have the name now.
                 changed = self._served.get(spec.service.uid) != spec.service
                 await self._read(AGE_AFTER_CHANGE if changed else AGE)
                 self._served[spec.service.uid] = spec.service
-                known = self.known(spec.service)  # once: it is a copy, and a tenant may name thousands
+                known = self.known(spec.service)  # one copy, because a tenant may name thousands
                 if not all(known.find(reference) for reference in named):
                     await self._read(AGE_AFTER_MISS)
             except CloudError as error:
@@ -77,11 +77,11 @@ class CertificateCache:
         return self.known(spec.service)
 
     def forget(self, service: ServiceView) -> None:
-        """The Service is gone."""
+        """Remove the data of a deleted Service."""
         self._served.pop(service.uid, None)
 
     def known(self, service: ServiceView) -> ObservedCertificates:
-        """What is known now; nothing is read."""
+        """The cached state, without a read."""
         now = self._clock()
         self._retried = {number: at for number, at in self._retried.items() if now - at < RETRY_PERIOD}
         self._spared = {number: at for number, at in self._spared.items() if now - at < RETRY_PERIOD}
@@ -97,10 +97,9 @@ class CertificateCache:
         )
 
     async def list_of(self, service: ServiceView) -> list[Certificate]:
-        """The certificates requested for a Service, read again: their users must be current at the deletion.
+        """Read the certificates requested for a Service again, because a deletion needs their current users.
 
-        A certificate that is only missing in the list is not believed to be gone. Raises CloudError if not
-        known.
+        If the list lacks a certificate, it is read separately. Raises CloudError if the result is unknown.
         """
         listed = await self._api.list(
             "/certificates",
@@ -124,11 +123,11 @@ class CertificateCache:
         return [one for one in found.values() if may_delete(one, service, self._cluster)]
 
     def retried(self, number: int) -> None:
-        """A failed one is issued again; what came of it is not known yet."""
+        """Record the retry of a failed certificate, whose result is still unknown."""
         self._retried[number] = self._clock()
 
     def spared(self, number: int) -> None:
-        """One that was to be deleted is in use by something else."""
+        """Record that a certificate can't be deleted, because it is in use."""
         self._spared[number] = self._clock()
 
     async def _read(self, age: float) -> None:

@@ -1,4 +1,4 @@
-"""The project's load balancers: one shared list of them, and what was seen in it."""
+"""The project's load balancers: one shared list, and data from earlier syncs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -13,12 +13,12 @@ from ccm.hetzner.load_balancers.ownership_labels import used_by
 from ccm.hetzner.project import Project
 
 PATH = "/load_balancers"
-LIST_AGE = 30.0  # how old the list of load balancers may be, in seconds
+LIST_AGE = 30.0  # maximum age of the list in seconds
 JUST_NOW = 1.0
 
 
 class Inventory:
-    """One list of the project's load balancers for all Services, and what was seen in it."""
+    """The list of the project's load balancers for all Services, and data from earlier syncs."""
 
     def __init__(self, api: HetznerApi, project: Project, metrics: LoadBalancerMetrics) -> None:
         self.api = api
@@ -36,7 +36,7 @@ class Inventory:
         self.annotated: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     async def all(self, service: ServiceView, age: float = LIST_AGE) -> list[LoadBalancer]:
-        """All load balancers, at most ``age`` seconds old; raises Unavailable if one can't be decoded."""
+        """All load balancers, at most ``age`` seconds old. Raises Unavailable if one can't be decoded."""
         age = 0.0 if service.uid in self.invalid else age
         contents = await self.balancers.read(age, Priority.LOAD_BALANCERS)
         found = list(contents.by_id.values())
@@ -49,11 +49,11 @@ class Inventory:
 
     @property
     def served(self) -> Collection[str]:
-        """UIDs of the Services that have a load balancer by our own work, in this process."""
+        """UIDs of the Services for which this process has synced a load balancer."""
         return self._seen.keys()
 
     async def look(self, number: int) -> LoadBalancer:
-        """Read one load balancer; raises NotFound if there is none with this ID."""
+        """Read one load balancer. Raises NotFound if it doesn't exist."""
         try:
             balancer = await self.api.get(
                 f"{PATH}/{number}", "load_balancer", LoadBalancer, priority=Priority.LOAD_BALANCERS
@@ -65,14 +65,14 @@ class Inventory:
         return balancer
 
     def saw(self, service: ServiceView, balancer: LoadBalancer) -> None:
-        """Remember that this is the Service's load balancer."""
+        """Store the ID of a Service's load balancer."""
         self._seen[service.uid] = balancer.id
         self._released.discard(service.uid)
         self.project.confirm(self.balancers.item_age(balancer.id))
         self._note("")
 
     def released(self, service: ServiceView) -> None:
-        """The Service has no load balancer any more, by our own doing; the rest of it may still be to do."""
+        """Record that we released a Service's load balancers. Other cleanup may be incomplete."""
         self._seen.pop(service.uid, None)
         self._released.add(service.uid)
 
@@ -112,10 +112,10 @@ class Inventory:
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
 
     async def to_release(self, service: ServiceView) -> tuple[list[LoadBalancer], list[Notice]]:
-        """The load balancers that a Service gives up, as they are now, and notices for its owner.
+        """The current load balancers that a Service gives up, and notices for its owner.
 
-        Raises AccessDenied if there is none, but nothing of ours exists, so that this proves nothing. Raises
-        another CloudError if the load balancers are not known.
+        Raises AccessDenied if neither a load balancer nor any other resource of ours exists, because then the
+        project may be wrong. Raises another CloudError if the load balancers are unknown.
         """
         listed = used_by(service, await self.all(service))
         listed = listed or used_by(service, await self.all(service, age=JUST_NOW))
@@ -138,7 +138,7 @@ class Inventory:
         return found, []
 
     async def _former(self, service: ServiceView) -> LoadBalancer | None:
-        """The load balancer that a Service had, whatever its labels say by now."""
+        """The load balancer that a Service had, even if its labels have changed."""
         number = self._seen.get(service.uid)
         if number is not None:
             return await self._now(number)
@@ -148,7 +148,7 @@ class Inventory:
         )
 
     async def _now(self, number: int) -> LoadBalancer | None:
-        """A load balancer as the API has it, not as we foresee it; None = there is none."""
+        """Read a load balancer from the API, because the cache contains expected values; None = deleted."""
         age = self.balancers.listed_age(number)
         if age is not None and age <= JUST_NOW:
             return self.balancers.contents.by_id[number]
@@ -158,7 +158,7 @@ class Inventory:
             return None
 
     async def _believe_absence(self, service: ServiceView) -> None:
-        """A Service's load balancer is not there: make sure that this means anything, and forget it."""
+        """Check the project after a Service's load balancer disappeared, and remove its data."""
         await self.project.check(Priority.LOAD_BALANCERS)
         seen, alive = self._seen, self.balancers.contents.by_id
         known = self.project.network is not None or not self.project.mass_deletion_breaker
@@ -179,7 +179,7 @@ class Inventory:
         seen.pop(service.uid, None)
 
     def healthy(self) -> str | None:
-        """What is wrong, or None."""
+        """An error message, or None."""
         return self._vanished or None
 
     def _note(self, why: str) -> None:
@@ -188,5 +188,5 @@ class Inventory:
 
 
 def _public_addresses(balancer: LoadBalancer) -> set[str]:
-    """Addresses that no other load balancer has, in whichever project; private ones may be anybody's."""
+    """The public addresses, which are unique. Private addresses may also exist in other projects."""
     return {one.ip for one in (balancer.public_net.ipv4, balancer.public_net.ipv6) if one.ip}

@@ -1,4 +1,4 @@
-"""The servers that traffic can go to, in the cache of servers that all controllers share."""
+"""Finds servers for targets in the cache that all controllers share."""
 
 import time
 from collections import Counter
@@ -11,11 +11,11 @@ from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target, can
 from ccm.hetzner.servers import addresses_of, node_of
 
 SERVERS_AGE = 60.0
-MISSING_AGE = 60.0  # seconds for which a server that a fresh list lacks is taken to be missing
+MISSING_AGE = 60.0  # seconds without another read for a server that a new list lacks
 
 
 class ServerCache:
-    """Finds the servers of a controller's Nodes. All methods raise ``CloudError`` if these are unknown.
+    """Finds the servers of Nodes. All methods raise ``CloudError`` if the servers are unknown.
 
     Args:
         scheme: The prefix of provider IDs of Cloud servers.
@@ -39,9 +39,9 @@ class ServerCache:
         self._missing: dict[int, float] = {}
 
     async def candidates(self, nodes: Sequence[NodeView], *, private: bool) -> Candidates:
-        """Which target each Node would be; Robot is asked only if its Nodes don't say their addresses.
+        """The possible target of each Node. Reads Robot only if a Robot Node has no IPv4 address.
 
-        As with the address family ipv6: then a Node has no IPv4 address, and its server has one.
+        For example, with the address family ipv6, the Node has no IPv4 address, but its server has one.
         """
         if self._robots is None:
             return candidates(nodes, self._scheme, private=private, robots=None)
@@ -53,10 +53,10 @@ class ServerCache:
     async def look_up(
         self, wanted: Candidates, balancer: LoadBalancer | None, every: Candidates | None = None
     ) -> Mapping[int, Server]:
-        """The servers of candidates and of a load balancer's targets, by id; those that there are.
+        """The existing servers of candidates and of a load balancer's targets, by ID.
 
-        Existing targets are not looked up, except those of ``every``, which must be distinguished from the
-        targets of others. A server that was missing from a fresh list is not looked up again immediately.
+        Existing targets need no lookup, except servers of ``every``, which we must distinguish from foreign
+        targets. If a new list lacks a server, the server isn't looked up again immediately.
         """
         present = targets_of(balancer)
         numbers = {
@@ -77,10 +77,10 @@ class ServerCache:
         return {number: known[number] for number in ids if number in known}
 
     def unconfirmed(self, found: Candidates) -> frozenset[str]:
-        """Names of Nodes whose target the servers that were looked up don't confirm as theirs.
+        """Names of Nodes for which no server confirms that the target belongs to the Node.
 
-        A kubelet writes its Node's provider ID and addresses, and a Robot server's addresses are taken from
-        there: so the server must be for this Node, and an address must not be a Cloud server's.
+        A kubelet can write any provider ID and address into its Node. So the server must belong to the Node,
+        and the address of a Robot target must not be the address of a Cloud server.
         """
         servers = self._servers.contents.by_id
         by_address = any(candidate.ip for candidate in found.by_node.values())
@@ -97,7 +97,7 @@ class ServerCache:
         return frozenset(node for node, target in found.by_node.items() if is_unconfirmed(node, target))
 
     async def zone_of(self, found: Candidates) -> str:
-        """The network zone of most of the Nodes' servers; empty = none is known."""
+        """The network zone of most of the Nodes' servers; empty = unknown."""
         wanted = {target.server for target in found.by_node.values()}
         servers = (await self._servers.read(SERVERS_AGE, Priority.LOAD_BALANCERS)).by_id
         zones = Counter(
@@ -108,21 +108,21 @@ class ServerCache:
         return min(zones, key=lambda zone: (-zones[zone], zone), default="")
 
     def remember(self, balancer: LoadBalancer, ours: Iterable[Identity]) -> set[Identity]:
-        """Store ``ours``, targets of this cluster, as long as they exist; returns all stored targets."""
+        """Store ``ours``, the targets of this cluster, while they exist. Returns all stored targets."""
         present = {target.identity for target in targets_of(balancer)}
         known = self._ours.get(balancer.id, set()).union(ours) & present
         self._ours[balancer.id] = known
         return known
 
     def forget(self, balancer: LoadBalancer) -> None:
-        """The load balancer is gone, or isn't ours any more."""
+        """Remove the data of a load balancer that is gone or no longer ours."""
         self._ours.pop(balancer.id, None)
 
     def keep(self, numbers: Collection[int]) -> None:
-        """Forget all load balancers but those with these ids; the others may have been deleted."""
+        """Remove the data of all load balancers except these IDs."""
         self._ours = {number: known for number, known in self._ours.items() if number in numbers}
 
     def _is_known(self, number: int) -> bool:
-        """Whether a server was read lately, if only by itself, as a new Node's is."""
+        """Whether a server was read recently, in a list or separately."""
         age = self._servers.item_age(number)
         return age is not None and age <= SERVERS_AGE

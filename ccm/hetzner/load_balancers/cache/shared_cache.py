@@ -1,4 +1,4 @@
-"""The lists that all Services share."""
+"""Combines the caches that all Services share."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -14,7 +14,7 @@ from ccm.hetzner.settings import LoadBalancerSettings
 
 
 class SharedCache:
-    """What all Services share: lists of what there is, and what was seen in them.
+    """All caches for load balancers.
 
     ``scheme``, ``name_check`` and ``robots`` are as for :class:`ServerCache`.
     """
@@ -42,7 +42,7 @@ class SharedCache:
         self.tenants = settings.tenants
 
     async def close(self) -> None:
-        """Stop reading."""
+        """Stop running reads."""
         await self.inventory.balancers.close()
         await self.catalogue.close()
         await self.certificates.cached.close()

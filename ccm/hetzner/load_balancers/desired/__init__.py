@@ -1,4 +1,4 @@
-"""What a Service's load balancer should be, all things considered."""
+"""Decides the desired state of a Service's load balancer."""
 
 from ccm.hetzner.load_balancers.desired.decision import decide
 from ccm.hetzner.load_balancers.desired.desired_state import DesiredState

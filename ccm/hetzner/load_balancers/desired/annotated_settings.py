@@ -1,9 +1,9 @@
-"""Which settings are there because of annotations, so that taking one away resets the default.
+"""Chooses annotated settings, and resets a setting to its default after its annotation is removed.
 
-What is not annotated is left alone unless it was annotated once: other people set it too, by hand or with
-another program. Labels remember what was annotated, one label the settings of the load balancer, and a
-label each those of ports. What the official CCM set is not marked, as long as nothing else about its load
-balancer changes.
+A setting without an annotation stays, because users may have set it by hand or with another program. The
+exception is a setting that was annotated before. Labels store the annotated settings: one label for the
+settings of the load balancer, and one label for each field of ports. For a load balancer from the official
+CCM, these labels are written only together with another change.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,11 +40,11 @@ _NO_CHECK = HealthCheck(interval=_CHECK.interval, timeout=_CHECK.timeout)
 def choose_settings(
     known: DesiredState, spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]
 ) -> DesiredState:
-    """Add the annotated settings, and defaults for removed annotations; other settings stay."""
+    """Add annotated settings, and defaults for removed annotations; other settings stay."""
     balancer = observed.balancer
     if balancer is not None and not observed.is_owner:
         return replace(known, name=balancer.name)
-    # A label that a later version wrote may name others.
+    # The label of a later version may contain unknown names.
     back = (observed.ownership.settings & SETTINGS.keys()) - spec.asked
     chosen: dict[str, Any] = {name: spec.settings[name] for name in spec.asked}
     chosen |= {name: SETTINGS[name].default for name in back}
@@ -65,14 +65,14 @@ def choose_settings(
 def labels_of_annotations(
     spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]
 ) -> Mapping[str, str]:
-    """The labels that remember what is annotated, or was and is ``kept``."""
+    """The labels that store annotated settings, and former ones in ``kept``."""
     labels = {} if spec.share or observed.ownership.shared else annotated_fields_label(spec, observed)
     annotated = annotated_label(spec, observed, kept)
     return {**labels, ANNOTATED: annotated} if annotated else labels
 
 
 def annotated_label(spec: LoadBalancerSpec, observed: ObservedState, kept: frozenset[str]) -> str:
-    """The label that remembers what is annotated, and what was and can't go back to its default yet."""
+    """The label value with the annotated settings, and former ones that can't be reset yet (``kept``)."""
     before = observed.ownership.settings
     asked = {
         name
@@ -89,7 +89,7 @@ def annotated_label(spec: LoadBalancerSpec, observed: ObservedState, kept: froze
 
 
 def annotated_fields_label(spec: LoadBalancerSpec, observed: ObservedState) -> dict[str, str]:
-    """The labels that remember which fields of ports are annotated."""
+    """The labels that store annotated fields of ports."""
     before = observed.ownership.fields
     present = (
         {listener.listen_port: listener for listener in observed.balancer.services}
@@ -105,7 +105,7 @@ def annotated_fields_label(spec: LoadBalancerSpec, observed: ObservedState) -> d
             for name in part.asked - found:
                 value = getattr(part, name)
                 counts = part.protocol != "tcp" or name not in _HTTP_NAMES
-                # Earlier versions did not note a protocol. It alone does not justify a write.
+                # Earlier versions didn't store a protocol. The protocol alone is no reason for a write.
                 ours = observed.ownership.ours and name != "protocol"
                 noted = name in before or ours or (counts and now.get(name) != value)
                 if noted and value != getattr(default, name):
@@ -117,14 +117,14 @@ def annotated_fields_label(spec: LoadBalancerSpec, observed: ObservedState) -> d
 
 
 def _one_time_of(check: HealthCheckSpec | None) -> frozenset[str]:
-    """The one of two times that is not asked for, while the other is."""
+    """The time (interval or timeout) that isn't requested, if only the other one is."""
     times = frozenset({"interval", "timeout"})
     asked = times & check.asked if check is not None else times
     return times - asked if len(asked) == 1 else frozenset()
 
 
 def _cut(check: HealthCheckSpec | None, now: HealthCheck) -> frozenset[str]:
-    """The time that can't be as it was, or its default, for the sake of the other."""
+    """The time that must change, because it doesn't fit the requested other time."""
     if check is None:
         return frozenset()
     other = _one_time_of(check)
@@ -136,10 +136,10 @@ def _cut(check: HealthCheckSpec | None, now: HealthCheck) -> frozenset[str]:
 def wanted_labels(
     spec: LoadBalancerSpec, observed: ObservedState, ports: Iterable[int], annotated: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """All labels that the load balancer should have; ``annotated`` are those that record what is annotated.
+    """All labels that the load balancer should have. ``annotated``: labels with annotated settings.
 
-    Labels of others stay. Ours are only completed when there is another reason to write, so that migrating
-    from the official CCM changes nothing.
+    Labels of other clients stay. Our own labels are completed only together with another change of labels, so
+    that a migration from the official CCM changes nothing.
     """
     service = spec.service
     present = dict(observed.balancer.labels) if observed.balancer else {}
@@ -158,11 +158,11 @@ def wanted_labels(
         labels |= annotated
         labels = with_annotated_labels(labels, spec.labels)
     if observed.adopting:
-        # If the rest is planned again, the label is there already, and so is the namespace.
+        # In a later plan of the same sync, both labels may already exist.
         labels[ADOPTED] = present.get(ADOPTED) or (BY_LABEL if NAMESPACE in present else "true")
     names = {NAMESPACE: service.namespace, SERVICE: service.name} if observed.is_owner else {}
     if observed.ownership.ours:
-        labels |= names  # instead of those of the former owner
+        labels |= names  # replaces the former owner's names
     if labels == present:
         return labels
     labels |= names

@@ -1,7 +1,7 @@
-"""The certificates of https ports: uploaded ones by id or name, managed ones that follow their domains.
+"""Chooses certificates for https ports: uploaded by ID or name, or managed for domains.
 
-A managed certificate carries the Service's UID. When the domains change, a new one is requested and put in
-place before the old one is deleted; all of them go with the Service.
+A managed certificate has a label with the Service's UID. If the domains change, a new certificate is
+requested and used before the old one is deleted. All of them are deleted together with the Service.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ from ccm.hetzner.load_balancers.truncation import enumerated, quoted
 
 @dataclass(frozen=True, slots=True)
 class CertificateChoice:
-    """The certificates of :class:`DesiredState`, as if there were room for all ports."""
+    """The certificates of :class:`DesiredState`, without regard to the limit of ports."""
 
-    # IDs by port; an https port without one can't be served
+    # IDs by port; an https port without an ID gets no listener
     by_port: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     managed: frozenset[int] = frozenset()
     requests: Mapping[int, CertificateSpec] = field(default_factory=dict[int, CertificateSpec])
     retries: tuple[Certificate, ...] = ()
-    refused: bool = False  # whether a request failed just now
+    refused: bool = False  # whether an https port lacks a managed certificate
     errors: tuple[CloudError, ...] = ()
     notices: tuple[Notice, ...] = ()
 
@@ -81,7 +81,7 @@ def _failed(certificate: Certificate) -> Notice:
 
 
 def _managed(asked: CertificateSpec, observed: ObservedState) -> Certificate | None:
-    """The one that was requested just now, or before."""
+    """The managed certificate that was requested in this sync or before."""
     known = observed.certificates.known
     requested = observed.certificates.requested.get(asked)
     return (known.get(requested) if requested else None) or next(
@@ -102,7 +102,7 @@ def _fits(certificate: Certificate, asked: CertificateSpec) -> bool:
 def _uploaded(
     port: int, asked: CertificateSpec, observed: ObservedState
 ) -> tuple[tuple[int, ...], list[CloudError]]:
-    """Ids of those that the port may use, and what is missing."""
+    """IDs of the uploaded certificates that the port may use, and errors for the others."""
     found = {reference: observed.certificates.find(reference) for reference in asked.uploaded}
     foreign = [
         reference
@@ -131,7 +131,7 @@ def _uploaded(
 
 
 def _may_use(certificate: Certificate, observed: ObservedState) -> bool:
-    """Whether the Service may use a certificate, or does already."""
+    """Whether the Service may use a certificate, or already uses it."""
     service = observed.service
     serving = observed.balancer is not None and certificate.id in observed.balancer.certificates
     return serving or observed.tenants.may_use(

@@ -1,4 +1,4 @@
-"""What a Service's load balancer should be, all things considered."""
+"""Decides the desired state of a Service's load balancer from all choices."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -31,12 +31,12 @@ from ccm.hetzner.load_balancers.service_annotations import PREFIX
 from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.truncation import enumerated
 
-# Notices about ports, where there are none that a load balancer could serve.
+# Notices for a Service without a port that a load balancer can serve.
 _UNSERVABLE = frozenset({"UnsupportedProtocolConfigured", "NodePortMissing", "IPFamilyUnsupported"})
 
 
 class InvalidAnnotations(Rejected):
-    """Annotations of a Service are wrong; names them all."""
+    """A Service has invalid annotations. The message lists all mistakes."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         text = enumerated([*problems], between="; ")
@@ -47,8 +47,8 @@ def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:
     """Decide the desired state of a load balancer; parts with invalid or missing values stay as they are.
 
     Raises:
-        InvalidAnnotations: There is no load balancer, and wrong annotations prevent its creation.
-        AccessDenied: There is no load balancer, and the project has none of the servers.
+        InvalidAnnotations: No load balancer exists, and invalid annotations prevent its creation.
+        AccessDenied: No load balancer exists, and the project has none of the servers.
         Rejected: A new load balancer would have no location or no address.
     """
     actual = observed.balancer
@@ -61,7 +61,7 @@ def decide(spec: LoadBalancerSpec, observed: ObservedState) -> DesiredState:
     certificates = CertificateChoice() if problems else choose_certificates(spec, observed)
     taken = foreign_ports(spec, observed)
     listeners = choose_listeners(spec, observed, kind.limits, certificates.by_port, taken)
-    # One Event names all that is wrong or has no effect.
+    # One Event lists all mistakes, and all annotations without effect.
     complaints = [*problems.values(), *spec.warnings.values()]
     invalid = [InvalidAnnotations(complaints)] if complaints else []
     if problems and actual is None:
@@ -101,12 +101,12 @@ def _not_adopted(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[No
         yield Notice("LoadBalancerNotAdopted", text)
 
 
-# Not even what is in them is known where they are too long: then their problem's key is the prefix alone.
+# The prefix alone is the key of the problem that all annotations are too long.
 _TARGET_KEYS = frozenset({PREFIX, PREFIX + "node-selector", PREFIX + "use-private-ip"})
 
 
 def unchanged(known: DesiredState, actual: LoadBalancer, problems: Collection[str]) -> DesiredState:
-    """What is wrong leaves it alone; its nodes are followed all the same, unless it is not known which."""
+    """Keep the load balancer because of mistakes, but update its targets if these are known."""
     return replace(
         known,
         name=actual.name,
@@ -139,10 +139,10 @@ def compose(
     annotated = labels_of_annotations(spec, observed, kind.kept)
     labels = wanted_labels(spec, observed, ports, annotated)
     if NAMESPACE in labels and not observed.ownership.ours:
-        # It becomes ours by this write, which then has all that the next one would have.
+        # This write makes the load balancer ours, so write all labels that the next sync would add.
         mine = replace(observed, ownership=replace(observed.ownership, ours=True))
         labels = wanted_labels(spec, mine, ports, labels_of_annotations(spec, mine, kind.kept))
-    # Had it stayed as it was, its checks would stay too; but it may become ours by this change.
+    # The health checks change only if the load balancer is ours, or becomes ours by this change.
     ours = bool(observed.ownership.ours or spec.share or observed.ownership.shared or NAMESPACE in labels)
     return replace(
         known,

@@ -1,4 +1,4 @@
-"""What a Service's load balancer should be."""
+"""The desired state of a Service's load balancer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from ccm.hetzner.load_balancers.targets import Identity, Target
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a load balancer is made: in a location, or anywhere in a network zone."""
+    """The place of a new load balancer: a location, or any location in a network zone."""
 
     location: str = ""
     network_zone: str = ""
@@ -22,33 +22,33 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What a load balancer should be. None = it does not matter, or we don't decide it."""
+    """The desired state of a load balancer. None = any value, or not our decision."""
 
     name: str
     labels: Mapping[str, str]  # all of its labels
     type: LoadBalancerType | None = None
-    public: bool | None = None  # whether it answers on public addresses
-    network: int | None = None  # the private network; None = leave it where it is
-    private_ip: str = ""  # its address there; empty = any
-    ip_range: str = ""  # the range of its address when it joins the network; empty = any
+    public: bool | None = None  # whether the public interface is enabled
+    network: int | None = None  # the private network; None = no change
+    private_ip: str = ""  # its private address; empty = any
+    ip_range: str = ""  # the range of its address when it is attached; empty = any
     listeners: tuple[LoadBalancerService, ...] = ()
     targets: tuple[Target, ...] | None = None
     # reverse DNS names by `ipv4` and `ipv6`; None = the default; a missing key = unchanged
     rdns: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
-    # by name, values of the settings that have an action of their own; a missing key = unchanged
+    # by name, values of settings with a separate action; a missing key = unchanged
     settings: Mapping[str, object] = field(default_factory=dict[str, object])
     resets: frozenset[str] = frozenset()  # names of settings to reset to their defaults
-    foreign_ports: frozenset[int] = frozenset()  # ports of listeners that belong to others
-    foreign_targets: frozenset[Identity] = frozenset()  # identities of targets that belong to others
+    foreign_ports: frozenset[int] = frozenset()  # ports of listeners of other owners
+    foreign_targets: frozenset[Identity] = frozenset()  # identities of targets of other owners
     reachable: frozenset[int] = frozenset()  # IDs of servers that have a public IPv4 address
     keeps_targets: bool = False  # whether all targets stay because no Node can be a target
-    exists: bool = True  # whether there should be a load balancer
+    exists: bool = True  # whether a load balancer should exist
     site: Placement = field(default_factory=Placement)
-    # the Primary IPs of a new one, by `ipv4` and `ipv6`
+    # the Primary IPs of a new load balancer, by `ipv4` and `ipv6`
     primary_ips: Mapping[str, PrimaryIp] = field(default_factory=dict[str, PrimaryIp])
     managed: frozenset[int] = frozenset()  # IDs of the managed certificates that its listeners need
-    # managed certificates to request, by the negative number that their ports have in place of the ID
+    # managed certificates to request, by the negative placeholder number that ports have instead of an ID
     requests: Mapping[int, CertificateSpec] = field(default_factory=dict[int, CertificateSpec])
     retries: tuple[Certificate, ...] = ()  # failed managed certificates to issue again
-    errors: tuple[CloudError, ...] = ()  # what is asked for and can't be done
+    errors: tuple[CloudError, ...] = ()  # requests that can't be fulfilled
     notices: tuple[Notice, ...] = ()  # for the owner

@@ -1,4 +1,4 @@
-"""What a load balancer should listen on, one listener for each TCP port of the Service."""
+"""Chooses the listeners of a load balancer, one for each TCP port of the Service."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -32,21 +32,21 @@ _NO_CHECK = HealthCheckSpec(chosen=False)
 
 @dataclass(frozen=True, slots=True)
 class ListenerChoice:
-    """The listeners, without their health checks: these also depend on whose the load balancer is."""
+    """The listeners without health checks, which also depend on the owner of the load balancer."""
 
-    listeners: tuple[LoadBalancerService, ...]  # those for which there is room
+    listeners: tuple[LoadBalancerService, ...]  # up to the limit of the type
     checks: Mapping[int, HealthCheckSpec]  # by port, the requested health check
     notices: tuple[Notice, ...]
 
 
 def foreign_ports(spec: LoadBalancerSpec, observed: ObservedState) -> dict[int, str]:
-    """Ports that are not the Service's to use, and who has them."""
+    """Ports that the Service may not use, and their owners."""
     balancer, owners, own = observed.balancer, observed.ownership.owners, observed.ownership.own
     if balancer is None or not (spec.tolerates_others or observed.ownership.others):
         return {}
     taken = {port: f"the Service with UID {uid}" for port, uid in owners.items() if uid not in own}
     if not owners and balancer.labels.get(SERVICE_UID) == spec.service.uid and not observed.adopting:
-        return taken  # it was not shared until now
+        return taken  # not shared until now
     for listener in balancer.services:
         if owners.get(listener.listen_port) not in own:
             for port in listener.ports:
@@ -61,16 +61,16 @@ def choose_listeners(
     certificates: Mapping[int, tuple[int, ...]],
     taken: Mapping[int, str],
 ) -> ListenerChoice:
-    """Choose the listeners for which the type (``limits``) has room.
+    """Choose the listeners, up to the limit of the type (``limits``).
 
-    ``certificates`` are IDs by port; an https port without any is left out. ``taken`` are ports of others,
-    and their owners.
+    ``certificates`` contains IDs by port; https ports without an ID are omitted. ``taken`` contains ports of
+    other Services, and their owners.
     """
     asked = what_is_asked(spec, observed)
     kept = {port: one.certificates.kept for port, one in asked.items() if one.certificates.kept}
     listeners, notices = wanted_listeners(spec.service.ports, asked, {**certificates, **kept})
     free = [listener for listener in listeners if not listener.ports & taken.keys()]
-    # Listeners of others take room too.
+    # Listeners of other owners also count.
     present = observed.balancer.services if observed.balancer is not None else ()
     room = max(0, limits.max_services - sum(one.listen_port in taken for one in present))
     servable = (one.port for one in spec.service.ports if one.protocol == "TCP" and one.node_port)
@@ -93,7 +93,7 @@ def choose_listeners(
 
 
 def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[int, PortSpec]:
-    """What is asked for each port; a field that isn't asked for stays as it is, unless we set it."""
+    """The specs by port. A field that isn't requested keeps its current value, unless we set it before."""
     if observed.balancer is None or spec.share or observed.ownership.shared:
         return spec.ports
     asked = dict(spec.ports)
@@ -108,15 +108,15 @@ def what_is_asked(spec: LoadBalancerSpec, observed: ObservedState) -> Mapping[in
             stays = {name: value for name, value in fields_of(listener).items() if name not in ours}
             port = _as_present(port, stays)
             if "protocol" in stays.keys() - port.asked and listener.http is not None:
-                # Another client terminates TLS here without an annotation: its certificates stay.
+                # Another client configured TLS without an annotation, so its certificates stay.
                 port = replace(port, certificates=CertificateSpec(kept=listener.http.certificates))
-            stays.pop("protocol", None)  # a check has one of its own
+            stays.pop("protocol", None)  # the health check has its own protocol
             asked[listener.listen_port] = replace(port, check=_in_time(_as_present(check, stays)))
     return asked
 
 
 def _as_present(asked: Asked, stays: Mapping[str, object]) -> Asked:
-    """The spec, with the present value of each field that isn't asked for."""
+    """The spec, with the current value of each field that isn't requested."""
     stay = {
         field.name: stays[field.name] for field in fields(asked) if field.name in stays.keys() - asked.asked
     }
@@ -124,7 +124,7 @@ def _as_present(asked: Asked, stays: Mapping[str, object]) -> Asked:
 
 
 def _in_time(check: HealthCheckSpec) -> HealthCheckSpec:
-    """If a time is kept that doesn't fit to the other, it gives way."""
+    """If the timeout is longer than the interval, change the time that isn't requested."""
     if check.timeout <= check.interval:
         return check
     if "timeout" not in check.asked:
@@ -135,7 +135,7 @@ def _in_time(check: HealthCheckSpec) -> HealthCheckSpec:
 def wanted_listeners(
     ports: Sequence[ServicePort], asked: Mapping[int, PortSpec], certificates: Mapping[int, tuple[int, ...]]
 ) -> tuple[list[LoadBalancerService], list[Notice]]:
-    """The listeners by port and notices; omits https ports without a certificate in ``certificates``."""
+    """The listeners ordered by port, and notices; omits https ports without a certificate."""
     listeners = [
         _listener(port, asked[port.port], ids)
         for port in sorted(ports, key=lambda port: port.port)
@@ -148,7 +148,7 @@ def wanted_listeners(
 def _settle_redirects(
     listeners: Sequence[LoadBalancerService],
 ) -> tuple[list[LoadBalancerService], list[Notice]]:
-    """Port 80 can be taken once: by a port of the Service itself, or by the first that redirects from it."""
+    """Only one listener can use port 80: a port of the Service, or else the first port that redirects."""
     settled: list[LoadBalancerService] = []
     whys: list[str] = []
     taken = "the Service uses itself" if any(listener.listen_port == 80 for listener in listeners) else ""
@@ -184,8 +184,8 @@ def with_checks(
 ) -> tuple[LoadBalancerService, ...]:
     """The listeners with their health checks.
 
-    If the load balancer isn't ``ours``, it is just as the official CCM left it. That checks node ports by TCP
-    where this CCM asks kube-proxy.
+    A load balancer that isn't ``ours`` comes from the official CCM, and keeps its TCP checks of node ports.
+    On our load balancers, we check kube-proxy instead.
     """
     return tuple(
         msgspec.structs.replace(
@@ -201,7 +201,7 @@ def _check(
     number = listener.destination_port
     local = service.external_traffic_policy == "Local" and service.health_check_node_port
     if local and ours and not asked.chosen:
-        # Only nodes with a Pod of the Service take traffic then; kube-proxy reports which.
+        # Then only nodes with a Pod of the Service may get traffic, and kube-proxy reports these nodes.
         number = service.health_check_node_port
         codes = KUBE_PROXY.status_codes
         asked = replace(

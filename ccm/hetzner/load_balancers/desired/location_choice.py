@@ -17,7 +17,7 @@ from ccm.hetzner.load_balancers.truncation import enumerated, shown
 def _primary_ips(
     spec: LoadBalancerSpec, observed: ObservedState
 ) -> tuple[dict[str, PrimaryIp], dict[str, str]]:
-    """The Primary IPs of a new load balancer by family, and what is wrong with annotations, by annotation."""
+    """The Primary IPs of a new load balancer by family, and the problems by annotation."""
     problems = dict(spec.primary_ip_problems())
     chosen: dict[str, PrimaryIp] = {}
     location = ""
@@ -32,10 +32,10 @@ def _primary_ips(
 
 
 def _unusable_ip(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, observed: ObservedState) -> str:
-    """Why a load balancer can't have a Primary IP; empty = it can."""
+    """Why a load balancer can't use a Primary IP; empty = no reason."""
     namespace = spec.service.namespace
     if ip is None or not observed.tenants.may_use_ip(namespace, observed.cluster, ip.labels):
-        # One text for both: a tenant must not learn what others have.
+        # One text for both cases, so that tenants can't find out the Primary IPs of others.
         return (
             f"isn't the ID or name of a Primary IP that namespace {namespace!r} may use. To allow a Primary "
             f"IP, add the label {NAMESPACE}={namespace} to it at Hetzner, or add the namespace to "
@@ -51,7 +51,7 @@ def _unusable_ip(ip: PrimaryIp | None, family: str, spec: LoadBalancerSpec, obse
 
 
 def _elsewhere(ip: PrimaryIp | None, location: str, spec: LoadBalancerSpec) -> str:
-    """Why a Primary IP is in the wrong place; empty = it is not."""
+    """Why a Primary IP is in the wrong place; empty = no reason."""
     annotations, there = spec.service.annotations, ip.location if ip else None
     if there is None:
         return ""
@@ -61,7 +61,7 @@ def _elsewhere(ip: PrimaryIp | None, location: str, spec: LoadBalancerSpec) -> s
         ("location", spec.location, there.name),
         ("network-zone", spec.network_zone, there.network_zone),
     ):
-        # A variable is for Services that say nothing; the address says where.
+        # Only annotations conflict: the location of the Primary IP takes precedence over variables.
         if wanted and found and wanted != found and annotations.get(PREFIX + key, "").strip():
             return f"is in {found}, but {PREFIX}{key} is {shown(wanted)}"
     return ""
@@ -98,7 +98,7 @@ class PlacementChoice:
 
 
 def choose_placement(spec: LoadBalancerSpec, observed: ObservedState) -> PlacementChoice:
-    """Choose where a load balancer is made, and its network; or report why the existing one stays."""
+    """Choose the place and the network, or report why the existing load balancer stays."""
     balancer = observed.balancer
     kept = () if balancer is None else tuple(_not_assigned(spec, observed, balancer))
     if not observed.is_owner:
@@ -110,7 +110,7 @@ def choose_placement(spec: LoadBalancerSpec, observed: ObservedState) -> Placeme
         notices = (*_not_moved(spec, observed, balancer, held=held), *kept)
         return PlacementChoice(Placement(), *inside, problems=problems, notices=notices)
     chosen, problems = _primary_ips(spec, observed)
-    location = max((ip.location.name for ip in chosen.values()), default="")  # all are in one
+    location = max((ip.location.name for ip in chosen.values()), default="")  # all have the same location
     site = Placement(location) if location else Placement(network_zone=observed.zone)
     if spec.has_placement and not location:
         site, wanted = Placement(spec.location, spec.network_zone), spec.location or spec.network_zone
@@ -123,14 +123,14 @@ def choose_placement(spec: LoadBalancerSpec, observed: ObservedState) -> Placeme
 
 
 def _source(spec: LoadBalancerSpec, key: str) -> str:
-    """The annotation, or the variable that counts without it."""
+    """The source of a value: the annotation, or else the variable."""
     if spec.service.annotations.get(PREFIX + key, "").strip():
         return PREFIX + key
     return f"HCLOUD_LOAD_BALANCERS_{key.upper().replace('-', '_')}"
 
 
 def _refused(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[tuple[str, str]]:
-    """Why the load balancer can't have the address for which it would give up its own, by annotation."""
+    """Why the load balancer can't get the requested private address, by annotation."""
     if observed.addresses is None or observed.balancer is None:
         return
     ip, ip_range, zone = spec.private_ipv4, spec.ip_range, observed.balancer.location.network_zone
@@ -151,7 +151,7 @@ def _refused(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[tuple[
 def _not_moved(
     spec: LoadBalancerSpec, observed: ObservedState, balancer: LoadBalancer, *, held: bool
 ) -> Iterator[Notice]:
-    """What the owner should know about where the load balancer is."""
+    """Report differences between the requested and the actual place of the load balancer."""
     service, network = spec.service, observed.network
     now = {
         "location": (spec.location, balancer.location.name),
@@ -180,7 +180,7 @@ def _not_moved(
 
 
 def _is_held_elsewhere(spec: LoadBalancerSpec, observed: ObservedState) -> bool:
-    """Whether the load balancer is in another network, where others may need it."""
+    """Whether the load balancer is in another network that other clients may need."""
     nets = [net.network for net in observed.balancer.private_net] if observed.balancer else []
     return (
         spec.preserve_foreign and bool(nets) and observed.network is not None and observed.network not in nets
@@ -191,15 +191,15 @@ def _contains(cidr: str, ip: str) -> bool:
     try:
         return ip_address(ip) in ip_network(cidr)
     except ValueError:
-        return True  # a malformed address of the API isn't the owner's mistake
+        return True  # don't report a malformed address from the API
 
 
 @dataclass(frozen=True, slots=True)
 class TypeChoice:
     """The type of the load balancer."""
 
-    limits: LoadBalancerType  # its limits hold until the load balancer has the wanted type
-    type: LoadBalancerType | None = None  # the wanted type; None = keep the type
+    limits: LoadBalancerType  # the limits for this plan
+    type: LoadBalancerType | None = None  # the desired type; None = keep the type
     kept: frozenset[str] = frozenset()  # settings that can't be reset to their defaults yet
     # what is wrong with annotations, by annotation
     problems: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,4 +1,4 @@
-"""Which servers traffic goes to."""
+"""Chooses the targets."""
 
 from collections.abc import Callable, Collection
 from ipaddress import IPv4Address, IPv4Network
@@ -12,9 +12,9 @@ from ccm.hetzner.load_balancers.spec import LoadBalancerSpec
 from ccm.hetzner.load_balancers.targets import Candidates, Identity, Target
 from ccm.hetzner.load_balancers.truncation import enumerated
 
-# What a network of Hetzner can have.
+# The possible ranges of Hetzner's networks.
 _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
-# Event reasons (the official CCM's where it has one) and what they mean.
+# The reasons of Events (from the official CCM, if possible) and their meaning.
 _WHY = {
     "UnknownProviderIDPrefix": "their provider IDs aren't Hetzner's",
     "ServerNotFound": "their servers don't exist in this project",
@@ -46,7 +46,7 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
     present, actual = observed.present, observed.balancer.targets if observed.balancer else ()
     identities = frozenset(one.identity for one in present)
     foreign = identities - observed.ours if spec.preserve_foreign else frozenset[Identity]()
-    # Label selectors are never ours; what is not ours to remove takes room too.
+    # Label selectors and foreign targets stay, and also count towards the limit.
     room = limits.max_targets - (len(actual) - len(identities)) - len(foreign)
     targets, notices = settle(
         observed.candidates,
@@ -56,7 +56,7 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
         limit=max(0, room),
         public=_is_public(spec, observed),
     )
-    # A wrong prefix of provider IDs, selector, network or list of Nodes must not end all traffic.
+    # Keep targets, so that a wrong prefix, selector, network or list of Nodes doesn't stop all traffic.
     mine = tuple(sorted(one for one in present if one.identity not in foreign))
     keeps = not targets and bool(mine) and not spec.service.hosts_excluded
     if observed.nodes and not observed.selected:
@@ -86,7 +86,7 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
 
 
 def _is_public(spec: LoadBalancerSpec, observed: ObservedState) -> bool:
-    """Whether the load balancer has a public interface, or gets one by this plan."""
+    """Whether the load balancer has a public interface now or after this plan."""
     if observed.balancer is None:
         return spec.public is not False
     opens = "public" in observed.ownership.settings if spec.public is None else spec.public
@@ -104,10 +104,10 @@ def settle(
 ) -> tuple[tuple[Target, ...], list[Notice]]:
     """Choose the possible targets, at most ``limit``.
 
-    Current targets stay, so that nothing moves at the limit of the type. The rest is chosen by name, so that
-    the choice is the same each time. ``server`` looks a server up by ID; None = it does not exist.
-    ``network`` is the private network, if any. Without a ``public`` interface, the load balancer reaches no
-    public address.
+    Current targets have priority, so that targets don't change at the limit of the type. Others are chosen by
+    name, so that the choice is stable. ``server`` returns a server by ID; None = it doesn't exist.
+    ``network`` is the private network, if any. Without a ``public`` interface, the load balancer can't reach
+    public addresses.
     """
     left_out = {reason: list(names) for reason, names in wanted.left_out.items()}
     possible: list[tuple[bool, str, Target]] = []

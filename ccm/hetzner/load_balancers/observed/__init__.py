@@ -1,6 +1,6 @@
-"""The observed state: the Service's load balancer and whose it is, types, servers, certificates.
+"""The observed state: the Service's load balancer and its owner, types, servers, certificates.
 
-``observe`` reads it for a Service, ``observe_for_release`` for one that gives up its load balancers.
+``observe`` reads it for a Service, ``observe_for_release`` before a Service gives up its load balancers.
 """
 
 from ccm.hetzner.load_balancers.observed.observed_state import ObservedState

@@ -1,4 +1,4 @@
-"""What there is."""
+"""The observed state."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class ObservedState:
     # whether the Service decides about the load balancer and its targets, not only about its own ports
     is_owner: bool = True
     adopting: bool = False  # the load balancer becomes ours now
-    others: tuple[LoadBalancer, ...] = ()  # other load balancers on which the Service has something
+    others: tuple[LoadBalancer, ...] = ()  # other load balancers that the Service owns or uses
     cluster: str = ""  # this cluster's ID; may be empty
     tenants: Tenants = field(default_factory=Tenants)
     network: int | None = None  # the private network
-    # of the network, if the load balancer changes its address there; None = it does not
+    # addresses in the network, if the load balancer changes its address; None = no change
     addresses: ObservedAddresses | None = None
-    # those that the Service names and the load balancer is not known to have, by `ipv4` and `ipv6`; None as a
-    # value = it does not exist
+    # the requested Primary IPs that the load balancer doesn't have, by `ipv4` and `ipv6`; None as a value =
+    # the Primary IP doesn't exist
     primary_ips: Mapping[str, PrimaryIp | None] = field(default_factory=dict[str, "PrimaryIp | None"])
     # types of load balancers by name; empty = the type stays
     types: Mapping[str, LoadBalancerType] = field(default_factory=dict[str, LoadBalancerType])
-    # all of the cloud; empty = no location is asked for, or there is a load balancer
+    # all locations; empty = no location is requested, or the load balancer exists
     locations: Collection[Location] = ()
     zone: str = ""  # the network zone of most Nodes' servers; empty = not needed, or not known
-    nodes: int = 0  # how many Nodes there are
-    selected: int = 0  # how many of them the owner wants
-    candidates: Candidates = field(default_factory=Candidates)  # the target that each of these would be
+    nodes: int = 0  # number of Nodes
+    selected: int = 0  # number of Nodes that the selector matches
+    candidates: Candidates = field(default_factory=Candidates)  # the possible targets of the selected Nodes
     # servers of the candidates and of the current targets, by ID
     servers: Mapping[int, Server] = field(default_factory=dict[int, Server])
     ours: frozenset[Identity] = frozenset()  # identities of this cluster's targets
@@ -56,12 +56,12 @@ class ObservedState:
 
     @property
     def present(self) -> frozenset[Target]:
-        """The targets of the load balancer, but for label selectors."""
+        """The targets of the load balancer, except label selectors."""
         return targets_of(self.balancer)
 
     @property
     def fields(self) -> Mapping[int, Mapping[str, object]]:
-        """By port, the fields of the listeners that there are, which may belong to others."""
+        """The fields of the existing listeners by port. Listeners may belong to other owners."""
         return (
             {listener.listen_port: fields_of(listener) for listener in self.balancer.services}
             if self.balancer
@@ -69,6 +69,6 @@ class ObservedState:
         )
 
     def after(self, balancer: LoadBalancer) -> ObservedState:
-        """The same, with the load balancer as it is now."""
+        """The state with a new version of the load balancer."""
         ownership = ownership_of(self.service, balancer).with_annotated(*self.former)
         return replace(self, balancer=balancer, ownership=ownership)

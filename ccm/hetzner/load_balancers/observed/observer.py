@@ -1,4 +1,4 @@
-"""Finds out what there is, in the caches that all Services share."""
+"""Reads the observed state from the caches that all Services share."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,9 +21,9 @@ from ccm.hetzner.load_balancers.targets import targets_of
 async def observe(spec: LoadBalancerSpec, nodes: Sequence[NodeView], cache: SharedCache) -> ObservedState:
     """Read the state for a Service; changes nothing in the cloud.
 
-    Only what is needed is read: a Service that is refused for its annotations, or has no port for a load
-    balancer, gets none if it has none, and nothing else is read. Raises NotOurLoadBalancer if a load balancer
-    that is not ours prevents one, and another CloudError if the state is not known.
+    Reads only the needed parts: if no load balancer exists, and annotations are invalid or no port can be
+    served, nothing else is read. Raises NotOurLoadBalancer if a foreign load balancer prevents the creation,
+    and another CloudError if the state is unknown.
     """
     service, inventory = spec.service, cache.inventory
     observed = await _located(spec, cache)
@@ -36,7 +36,7 @@ async def observe(spec: LoadBalancerSpec, nodes: Sequence[NodeView], cache: Shar
         await inventory.check_vanished(service, observed.others)
     doubtful = service.uid in inventory.invalid or (balancer is not None and not balancer.private_net)
     if doubtful and inventory.project.network is not None:
-        # The network may be gone, and with it the load balancer's place in it.
+        # The network may have been deleted, which also detaches the load balancer.
         await inventory.project.check(Priority.LOAD_BALANCERS)
     observed = replace(
         observed,
@@ -54,8 +54,8 @@ async def observe(spec: LoadBalancerSpec, nodes: Sequence[NodeView], cache: Shar
     confirmed = every.without(unconfirmed, "NotConfirmed")
     present = targets_of(balancer)
     refused = {name for name in unconfirmed & candidates.by_node.keys() if every.by_node[name] not in present}
-    # Not the servers of excluded Nodes: kubeadm excludes control servers, and they are others'
-    # targets where the load balancer of their API server is adopted.
+    # Excludes servers of excluded Nodes: kubeadm excludes control servers, which may be foreign targets if
+    # the load balancer of the API server is adopted.
     ours = {target.identity for target in confirmed.by_node.values()}
     return replace(
         observed,
@@ -74,7 +74,7 @@ async def observe(spec: LoadBalancerSpec, nodes: Sequence[NodeView], cache: Shar
 
 
 async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
-    """The Service's load balancer; the list is read again before an error is raised."""
+    """Find the Service's load balancer. Reads the list again before an error."""
     inventory, scope = cache.inventory, ClusterScope(cache.cluster, cache.tenants, cache.inventory.served)
     before, now = inventory.annotated.get(spec.service.uid, NOTHING), spec.annotated
     former = before[0] - now[0], before[1] - now[1]
@@ -84,7 +84,7 @@ async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
         try:
             return locate(spec, everyone, scope, former)
         except NotOurLoadBalancer:
-            # A conflicting one may be gone, the one to adopt may exist by now.
+            # A conflicting load balancer may be deleted, or the one to adopt may exist now.
             if not age or (inventory.balancers.age or 0.0) < JUST_NOW:
                 raise
             age = 0.0
@@ -93,8 +93,8 @@ async def _located(spec: LoadBalancerSpec, cache: SharedCache) -> ObservedState:
 async def observe_for_release(service: ServiceView, cache: SharedCache) -> ObservedState:
     """Read the state of the load balancers that a Service gives up; changes nothing.
 
-    Raises AccessDenied if there is none, but nothing of ours exists, so that this proves nothing. Raises
-    another CloudError if the state is not known.
+    Raises AccessDenied if neither a load balancer nor any other resource of ours exists, because then the
+    project may be wrong. Raises another CloudError if the state is unknown.
     """
     found, notices = await cache.inventory.to_release(service)
     others, notices_of_others = split_by_cluster(found, cache.cluster)

@@ -20,7 +20,7 @@ from ccm.hetzner.settings import Tenants
 
 
 class NotOurLoadBalancer(CloudError):
-    """A load balancer exists that conflicts, and it isn't ours to change."""
+    """A conflicting load balancer exists that we may not change."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, notices=(Notice("LoadBalancerNotOurs", message),))
@@ -41,11 +41,10 @@ def locate(
     scope: ClusterScope,
     former: Former = NOTHING,
 ) -> ObservedState:
-    """Find a Service's load balancer, and the others on which it has something.
+    """Find a Service's load balancer, and other load balancers that it owns or uses.
 
-    ``everyone`` are all load balancers of the project with what their labels say for the Service; ``former``
-    is what was annotated before and no longer is. Raises NotOurLoadBalancer if one that is not ours prevents
-    it.
+    ``everyone`` contains all load balancers of the project with their ownership for the Service. ``former``
+    contains formerly annotated settings. Raises NotOurLoadBalancer if a foreign load balancer conflicts.
     """
     service = spec.service
     used = [one for one, ownership in everyone if ownership.is_user]
@@ -69,7 +68,7 @@ def locate(
 def _place(
     spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
 ) -> tuple[LoadBalancer | None, bool, bool]:
-    """The load balancer, whether the Service is its owner, and whether that becomes ours now."""
+    """The load balancer, whether the Service is its owner, and whether the Service adopts it now."""
     service = spec.service
     mine = [balancer for balancer, _ in everyone if balancer.labels.get(SERVICE_UID) == service.uid]
     if len(mine) > 1:
@@ -107,7 +106,7 @@ def _place(
 def _shared(
     spec: LoadBalancerSpec, everyone: Sequence[tuple[LoadBalancer, Ownership]], scope: ClusterScope
 ) -> tuple[LoadBalancer, bool] | None:
-    """The shared load balancer, whether the Service may use it, and whether the Service owns it."""
+    """The shared load balancer that the Service may use, and whether the Service owns it."""
     service = spec.service
     ambiguous: LoadBalancer | None = None
     for balancer, ownership in sorted(everyone, key=lambda pair: pair[0].id):
@@ -122,7 +121,7 @@ def _shared(
         owner = balancer.labels.get(CLUSTER, "")
         if owner and owner == scope.cluster:
             return place
-        # Without cluster IDs, it is this cluster's if its labels have the UID of one of its Services.
+        # Without cluster IDs, it belongs to this cluster if a label has the UID of one of its Services.
         if not owner and {owner_uid, *ownership.owners.values()} & {*scope.served}:
             return place
         ambiguous = ambiguous or (None if owner and scope.cluster else balancer)
@@ -136,12 +135,12 @@ def _shared(
 
 def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: ClusterScope) -> LoadBalancer:
     service = spec.service
-    # The id first: a tenant may name a load balancer with the id of another one.
+    # The ID first, because a tenant may use the ID of another load balancer as a name.
     found = [one for one in balancers if spec.adopt == str(one.id)]
     found = found or [one for one in balancers if spec.adopt == one.name]
     owned = found and found[0].labels.get(SERVICE_UID) == service.uid
     if not owned and not scope.tenants.may_adopt(service.namespace, found[0].labels if found else {}):
-        # One text for all cases: who is not allowed to adopt does not learn what others have.
+        # One text for all cases, so that tenants can't find out the load balancers of others.
         raise NotOurLoadBalancer(
             f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {spec.adopt!r}, "
             "or that load balancer does not exist. To allow the adoption, add the label "

@@ -1,7 +1,7 @@
-"""The steps from the observed to the desired state, in order, with what each needs.
+"""Plans the steps from the observed state to the desired state, with their dependencies.
 
-``plan`` is for a Service, ``plan_release`` for one that gives up its load balancers, and ``release`` for a
-load balancer that it leaves: what happens to that is decided when the step is applied.
+``plan`` is for a Service, and ``plan_release`` for a Service that gives up its load balancers. ``release``
+decides what happens to a load balancer that a Service leaves, when the step is applied.
 """
 
 from ccm.hetzner.load_balancers.plan.planner import plan, plan_release, release

@@ -12,7 +12,7 @@ from ccm.hetzner.load_balancers.plan.steps import Change, Json
 
 
 def change_listeners(desired: DesiredState, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
-    """Steps that remove listeners, and those that change and add."""
+    """Plan the removals of listeners, and the changes and additions."""
     present = {listener.listen_port: comparable(listener) for listener in actual.services}
     wanted = {listener.listen_port: listener for listener in desired.listeners}
     removals = {
@@ -20,7 +20,7 @@ def change_listeners(desired: DesiredState, actual: LoadBalancer) -> tuple[list[
     }
     freed = {port: step.key for gone, step in removals.items() for port in present[gone].ports}
     changed = [listener for port, listener in wanted.items() if port in present and present[port] != listener]
-    # An update that gives a port up comes before one that takes it.
+    # An update that frees a port comes before an update that uses the port.
     changed.sort(key=lambda listener: len(listener.ports))
     updates = [(listener, _update(present[listener.listen_port], listener)) for listener in changed]
     for listener, step in updates:
@@ -66,7 +66,7 @@ def _remove(port: int) -> Change:
 
 
 def service_body(listener: LoadBalancerService) -> Json:
-    """A listener as requests have it; only what matters for its protocol."""
+    """A listener in the format of requests, with only the fields for its protocol."""
     body: Json = msgspec.to_builtins(listener)
     if listener.http is None:
         del body["http"]

@@ -1,8 +1,8 @@
-"""From a load balancer as it is to one as it should be, in as few steps as possible.
+"""Plans the changes from the observed state to the desired state, with as few steps as possible.
 
-The order keeps traffic flowing: what is new comes before what goes, as far as there is room; a target changes
-from its public to its private address alone, while the others serve. A step names the steps without which it
-makes no sense; all others are tried whatever happened before.
+The order avoids interruptions of traffic: additions come before removals, up to the limits, and targets
+change from public to private addresses one by one. A step lists the steps that must succeed before it.
+Failures of other steps don't affect it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -49,10 +49,10 @@ _EARLY = frozenset({"change_type", "change_algorithm", "enable_public_interface"
 
 
 def plan(desired: DesiredState, observed: ObservedState) -> Sequence[Step]:
-    """The steps, in order, that make a Service's load balancer what it should be; none if nothing differs.
+    """Plan the steps to the desired state of a Service's load balancer, in order; may be empty.
 
-    Certificates come first, because listeners need their IDs. After all changes of the load balancer,
-    certificates that it used before are deleted, and the Service leaves its former load balancers.
+    Certificates come first, because listeners need their IDs. After all changes of the load balancer, unused
+    certificates are deleted, and the Service leaves its former load balancers.
     """
     stays = desired.managed | observed.certificates.spared
     unused = _unused(desired, observed, stays)
@@ -69,14 +69,14 @@ def plan(desired: DesiredState, observed: ObservedState) -> Sequence[Step]:
 
 
 def plan_release(observed: ObservedState) -> Sequence[Step]:
-    """Plan how a Service that goes leaves its load balancers, and what else was made for it."""
+    """Plan the steps for a Service that gives up its load balancers and certificates."""
     return [*(Release(other) for other in observed.others), DeleteCertificates()]
 
 
 def _unused(
     desired: DesiredState, observed: ObservedState, stays: Collection[int]
 ) -> tuple[Certificate, ...]:
-    """Managed certificates of the Service that nothing of it serves with any more."""
+    """Managed certificates of the Service that no listener will use."""
     kept = observed.balancer.services if observed.balancer else ()
     serving = [
         *desired.listeners,
@@ -116,19 +116,18 @@ class Released:
     """What happens to a load balancer that a Service leaves."""
 
     deletes: bool  # delete it, unless the API refuses because it is protected
-    changes: tuple[Change, ...]  # if it stays; labels last
+    changes: tuple[Change, ...]  # if the load balancer stays; labels last
     notices: tuple[Notice, ...]  # for the owner, if it stays
 
 
 def release(
     service: ServiceView, balancer: LoadBalancer, ownership: Ownership, cluster: str
 ) -> Released | None:
-    """Decide what happens to a load balancer that a Service leaves; None = it has nothing there any more.
+    """Decide about a load balancer that a Service leaves; None = the Service doesn't use it any more.
 
-    One that is not deleted only because it is protected keeps its addresses, but neither listeners nor
-    targets: other Services, which did not ask to be on the Internet, may get its node ports. Its labels still
-    name its owner, so that it counts as an orphan. ``ownership`` is from its labels; ``cluster`` may be
-    empty.
+    If only the protection prevents the deletion, the load balancer keeps its addresses, but no listeners and
+    targets, because internal Services may get the same node ports later. Its labels still name the former
+    owner, so the load balancer is reported as an orphan. ``cluster`` may be empty.
     """
     if not ownership.is_user:
         return None
@@ -148,7 +147,7 @@ def release(
     )
     steps = changes(rest, balancer)
     if labels != balancer.labels:
-        # Last: as long as they are there, what fails now is found again.
+        # Labels last, so that a retry after a failure finds the load balancer again.
         steps.append(update_labels("labels", "set labels", labels, keys_of(steps)))
     name = f"load balancer {balancer.name} ({balancer.id})"
     if stays:
@@ -169,7 +168,7 @@ def release(
 
 
 def _with_origin(service: ServiceView, labels: Mapping[str, str], cluster: str) -> dict[str, str]:
-    """Labels that also say whose it was; one that the official CCM made may have no other of ours."""
+    """Labels with the former owner. A load balancer from the official CCM may lack our other labels."""
     origin = {NAMESPACE: service.namespace, FORMER_UID: service.uid}
     return {**labels, **origin, **({CLUSTER: cluster} if cluster else {})}
 
@@ -177,11 +176,11 @@ def _with_origin(service: ServiceView, labels: Mapping[str, str], cluster: str) 
 def labels_after(
     service: ServiceView, labels: Mapping[str, str], owners: Mapping[int, str]
 ) -> dict[str, str]:
-    """The labels of a load balancer that a Service leaves to others; the next Service becomes its owner.
+    """The labels of a load balancer after a Service leaves it. Another Service becomes the owner.
 
-    Its name is unknown here, and written at its next sync, so the former name is removed. The former
-    namespace stays until then: without one, each namespace would match.
-    ``owners`` says which Service (UID) has which listener.
+    The new owner's name is unknown here, so the old name is removed. The next sync of the new owner writes
+    its name and namespace. Until then, the old namespace stays, because all namespaces match without this
+    label. ``owners`` contains the UIDs by listener port.
     """
     own = frozenset({service.uid})
     left = {key: value for key, value in labels.items() if not is_own_port(key, value, own)}
@@ -192,7 +191,7 @@ def labels_after(
         return {**{key: value for key, value in left.items() if key != SERVICE}, SERVICE_UID: others[0]}
     left = with_annotated_labels(left, {})
     theirs = {NAMESPACE} if left.get(ADOPTED) == BY_LABEL else set[str]()
-    if FORMER_UID in left:  # also where it was adopted since
+    if FORMER_UID in left:  # even if it was adopted later
         theirs = {NAMESPACE, SERVICE, CLUSTER, FORMER_UID}
     ours = {SERVICE_UID, *(key for key in left if key.startswith(OURS))} - theirs
     return {key: value for key, value in left.items() if key not in ours}

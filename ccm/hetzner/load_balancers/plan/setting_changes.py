@@ -1,4 +1,4 @@
-"""Changes of what a load balancer is, besides its listeners and targets."""
+"""Plans changes of a load balancer's settings, labels and name."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -14,7 +14,7 @@ from ccm.hetzner.load_balancers.spec import SETTINGS, Setting
 def change_type(
     desired: DesiredState, actual: LoadBalancer, others: Iterable[Change]
 ) -> tuple[list[Change], list[Change]]:
-    """The type, now or later: a type that is too small now needs the removals first."""
+    """Plan a change of the type, now or later. If the type is too small now, removals come first."""
     wanted = desired.type
     if wanted is None or wanted.name == actual.load_balancer_type.name:
         return [], []
@@ -35,7 +35,7 @@ def change_type(
 def change_settings(
     desired: DesiredState, actual: LoadBalancer, targets: Iterable[Change]
 ) -> Iterator[Change]:
-    """All but the type; the public interface is only closed once the targets are what they should be."""
+    """Plan changes of other settings. The public interface is disabled only after all target changes."""
     public = actual.public_net
     for family, address in (("ipv4", public.ipv4), ("ipv6", public.ipv6)):
         if family in desired.rdns and address.ip:
@@ -74,7 +74,7 @@ def _public(*, enabled: bool, needs: frozenset[Key]) -> Change:
 
 
 def _rdns(family: str, ip: str, name: str | None) -> Change:
-    """Where no name is asked for, the API chooses one."""
+    """Set a reverse DNS name; None = the API's default name."""
 
     def effect(balancer: LoadBalancer) -> LoadBalancer:
         address = {family: replace(balancer.public_net.of(family), ip=ip, dns_ptr=name)}
@@ -94,11 +94,11 @@ def _rdns(family: str, ip: str, name: str | None) -> Change:
 def change_labels(
     desired: DesiredState, actual: LoadBalancer, resets: Iterable[Change], listeners: Sequence[Change]
 ) -> tuple[list[Change], list[Change]]:
-    """Labels and name, and the labels that can only go after the listeners are what they should be.
+    """Plan labels and name, and the removal of labels that must stay until listeners have changed.
 
-    Without the labels that say whose a listener is, one that can't be removed would have no owner; without
-    those that remember annotations, one that can't change would stay as it was annotated.
-    ``resets`` bring settings back to their defaults, ``listeners`` change listeners.
+    If a listener can't be removed, its label must still name the owner. If a listener can't be changed, the
+    labels must still contain its annotated fields. ``resets`` reset settings to their defaults, ``listeners``
+    change listeners.
     """
     going = [change for change in listeners if change.operation in {"delete_service", "update_service"}]
     keys = [f"{PORT}{step.body['listen_port']}" for step in going if step.operation == "delete_service"]
@@ -115,14 +115,14 @@ def change_labels(
 def _identity(
     desired: DesiredState, actual: LoadBalancer, labels: Mapping[str, str], needs: frozenset[Key]
 ) -> Iterator[Change]:
-    # A label remembers what is ours to reset; it must not go before that is done.
+    # A label stores which settings we must reset, so the label stays until the reset is done.
     rename = update_labels("name", f"rename to {desired.name}", labels, needs, desired.name)
     if desired.name != actual.name and "name" in desired.resets:
-        # At once, for the label that remembers the name must not go before it.
+        # One step for both, because the label that stores the annotated name must stay until the rename.
         yield rename
         return
     if labels != actual.labels:
-        # Without the new name, for that may be taken, and the labels say whose the load balancer is.
+        # First without the new name, which may be in use, because the labels contain the owner.
         yield update_labels("labels", "set labels", labels, needs)
     if desired.name != actual.name:
         yield rename
@@ -131,7 +131,7 @@ def _identity(
 def update_labels(
     about: str, text: str, labels: Mapping[str, str], needs: frozenset[Key], name: str = ""
 ) -> Change:
-    """The change that gives a load balancer exactly these labels, and a name if there is one."""
+    """The change that sets all labels of a load balancer, and optionally its name."""
     body = {"labels": dict(labels), **({"name": name} if name else {})}
     return Change(
         "update",

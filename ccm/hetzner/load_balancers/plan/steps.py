@@ -13,16 +13,16 @@ from ccm.hetzner.load_balancers.targets import Target
 from ccm.hetzner.load_balancers.truncation import enumerated
 
 Json = dict[str, Any]
-# What a step does and to what: unique in a plan.
+# The operation of a step and its object; unique in a plan.
 Key = tuple[str, int | str | Target]
 ENABLE_PUBLIC: Key = ("enable_public_interface", "public")
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do. Its text is for people."""
+    """One step of a plan. ``str`` returns a description."""
 
-    last: ClassVar[bool] = False  # waits until all steps before it are done and their results known
+    last: ClassVar[bool] = False  # runs only after all earlier steps succeeded
     # keys of the steps that must succeed first
     needs: frozenset[Key] = field(default=frozenset(), kw_only=True)
 
@@ -32,16 +32,16 @@ class Change(Step):
     """One change of a load balancer: its request, and its effect."""
 
     operation: str  # the action's name in the API; `update` is the PUT
-    # what it changes: a port, a target, a network, an address, or the name of a setting
+    # the changed object: a port, a target, a network, an address, or the name of a setting
     about: int | str | Target
     text: str  # a description
     body: Json  # the request's body
-    # makes the load balancer after this change from the one before
+    # returns the load balancer after this change
     effect: Callable[[LoadBalancer], LoadBalancer]
     # the API chooses a part of the result, so the load balancer must be read again
     unforeseen: bool = False
-    resets: str = ""  # the setting that it may reset to its default
-    # done if it fails, so that the changes before it lose nothing
+    resets: str = ""  # the setting that the step may reset to its default
+    # runs after a failure, to undo earlier changes
     otherwise: Change | None = None
 
     @property
@@ -58,12 +58,12 @@ def keys_of(steps: Iterable[Change]) -> frozenset[Key]:
     return frozenset(step.key for step in steps)
 
 
-NOTHING = LoadBalancer(0, "")  # the load balancer before it is made
+NOTHING = LoadBalancer(0, "")  # the load balancer before its creation
 
 
 @dataclass(frozen=True)
 class RequestCertificate(Step):
-    """Have a managed certificate issued. The API chooses its id: changes that need it are planned again."""
+    """Request a managed certificate. The API chooses its ID, so dependent changes are planned again."""
 
     asked: CertificateSpec
 
@@ -73,7 +73,7 @@ class RequestCertificate(Step):
 
 @dataclass(frozen=True)
 class RetryCertificate(Step):
-    """Have a failed certificate issued again: what was wrong may have been put right."""
+    """Request a failed certificate again, because the user may have fixed the problem."""
 
     certificate: Certificate
 
@@ -83,12 +83,12 @@ class RetryCertificate(Step):
 
 @dataclass(frozen=True)
 class Create(Step):
-    """Create the load balancer. What the API chose is compared with the desired state afterwards."""
+    """Create the load balancer. The next plan compares the API's choices with the desired state."""
 
-    desired: DesiredState  # what it should be
-    # Requests, of which the first that is not refused creates it. Later ones leave parts out: a change per
-    # part afterwards shows which part is refused. Certificates that are not requested yet have placeholder
-    # numbers, as in `desired`.
+    desired: DesiredState  # the desired state
+    # Bodies of requests. The first accepted request creates the load balancer. Later bodies omit parts, which
+    # are then added one by one, to find the refused part. Certificates that aren't requested yet have
+    # placeholder numbers, as in `desired`.
     bodies: tuple[Json, ...]
 
     def __str__(self) -> str:
@@ -107,11 +107,11 @@ class Create(Step):
 
 @dataclass(frozen=True)
 class DeleteCertificates(Step):
-    """Delete managed certificates that were requested for the Service and that nothing uses any more."""
+    """Delete unused managed certificates that were requested for the Service."""
 
     last = True
-    known: tuple[Certificate, ...] = ()  # known to be unused; others may be found
-    used: frozenset[int] = frozenset()  # IDs of those that stay
+    known: tuple[Certificate, ...] = ()  # certainly unused; the step may find others
+    used: frozenset[int] = frozenset()  # IDs of certificates to keep
 
     def __str__(self) -> str:
         names = enumerated([f"{certificate.name} ({certificate.id})" for certificate in self.known])
@@ -123,7 +123,7 @@ class Release(Step):
     """Removes a Service from a load balancer. When the step runs, it deletes an unused load balancer."""
 
     last = True
-    balancer: LoadBalancer  # as it is now
+    balancer: LoadBalancer  # the current load balancer
 
     def __str__(self) -> str:
         return f"leave load balancer {self.balancer.name} ({self.balancer.id})"
@@ -141,8 +141,8 @@ def create(desired: DesiredState, parts: Sequence[Change]) -> Create:
 
 
 def creation_body(desired: DesiredState, parts: Sequence[Change]) -> Json:
-    """The request for a new load balancer, with all that it can ask for at once; its type must be known."""
-    # An address, or a range for it, can only be asked for when attaching.
+    """The body of the request for a new load balancer, with all possible parts. The type must be known."""
+    # Only the action to attach to a network can request an address or a range.
     network = desired.network if not (desired.private_ip or desired.ip_range) else None
     inline = [
         part.body
@@ -156,7 +156,7 @@ def creation_body(desired: DesiredState, parts: Sequence[Change]) -> Json:
         "load_balancer_type": desired.type.name if desired.type else "",
         "labels": dict(desired.labels),
         "public_interface": desired.public is not False,
-        # In every request, so that there is none on another address.
+        # In every request, so that the load balancer never gets other addresses.
         "public_net": {family: primary_ip.id for family, primary_ip in desired.primary_ips.items()} or None,
         "services": [part.body for part in parts if part.operation == "add_service"],
         "targets": inline,

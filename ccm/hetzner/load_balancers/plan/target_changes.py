@@ -1,4 +1,4 @@
-"""Changes of a load balancer's targets, and of the network through which they are reached."""
+"""Plans changes of a load balancer's targets and of its private network."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,7 +13,7 @@ _NOTHING = frozenset[Key]()
 
 
 def change_targets(desired: DesiredState, actual: LoadBalancer) -> tuple[list[Change], list[Change]]:
-    """Steps into the network, and then those that change the targets."""
+    """Plan the steps to attach the network, and the changes of targets."""
     found = (target_of(actual_target) for actual_target in actual.targets)
     present = {
         target.identity: target
@@ -54,7 +54,7 @@ def change_targets(desired: DesiredState, actual: LoadBalancer) -> tuple[list[Ch
 
 
 def _step_aside(desired: DesiredState, actual: LoadBalancer, present: Iterable[Target]) -> Iterator[Change]:
-    """Serve by public addresses while the private ones are out of reach."""
+    """Use public addresses of targets while the private addresses are unreachable."""
     if not actual.private_net or not (actual.public_net.enabled or desired.public):
         return
     for target in present:
@@ -65,7 +65,7 @@ def _step_aside(desired: DesiredState, actual: LoadBalancer, present: Iterable[T
 
 
 def _in_turns(adds: Sequence[Change], removes: Sequence[Change], room: int) -> Iterator[Change]:
-    """What is new first, as far as there is room; then one goes for each that comes."""
+    """Add targets up to the limit; then remove one target before each further addition."""
     yield from adds[:room]
     waiting, going = adds[room:], list(removes)
     for add in waiting:
@@ -78,7 +78,7 @@ def _in_turns(adds: Sequence[Change], removes: Sequence[Change], room: int) -> I
 def _attach(
     network: int, ip: str, needs: frozenset[Key], *, ip_range: str = "", otherwise: Change | None = None
 ) -> Change:
-    """Which address it gets is the API's choice if none is asked for."""
+    """Attach to a network. Without ``ip``, the API chooses the address."""
     place = f" as {ip}" if ip else f" in {ip_range}" if ip_range else ""
     asked = {key: value for key, value in {"ip": ip, "ip_range": ip_range}.items() if value}
     return Change(
@@ -134,7 +134,7 @@ def _remove(target: Target, needs: frozenset[Key] = _NOTHING) -> Change:
 
 
 def target_body(target: Target) -> Json:
-    """A target as requests have it."""
+    """A target in the format of requests."""
     if target.server:
         return {"type": "server", "server": {"id": target.server}, "use_private_ip": target.private}
     return {"type": "ip", "ip": {"ip": target.ip}}

@@ -1,4 +1,4 @@
-"""What a Service asks for: its annotations, read by one table of keys, and the environment's defaults."""
+"""The spec of a Service: its annotations, parsed with one table of keys, and defaults of the environment."""
 
 from ccm.hetzner.load_balancers.spec.annotation_table import (
     BY_NAME,

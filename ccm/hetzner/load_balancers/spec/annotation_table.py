@@ -1,7 +1,7 @@
-"""The table of annotations: they are read by it, and the reference and ``lint`` follow from it.
+"""The table of annotations, for the parser, the reference documentation and ``lint``.
 
-A setting that is one field of the API needs its row here, the field in ``hetzner/api/models.py``, and in the
-emulator the field and a row of ``SETTINGS`` in ``models/load_balancers.py``.
+To add a setting for one field of the API, add a row here, and the field in ``hetzner/api/models.py``. In the
+emulator, add the field and a row of ``SETTINGS`` in ``models/load_balancers.py``.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,20 +44,20 @@ class Setting:
     """A field of the load balancer that is reset to its default when its annotation is removed."""
 
     name: str  # its name in the label `ccm-from-scratch/annotated`; without `-`
-    path: str  # where the API's load balancer has it, with dots
+    path: str  # the field in the API's load balancer, with dots
     default: object = None  # the API's value for a new load balancer; None = the API chooses one
-    value: Callable[[Any], object] = _same  # makes the API's value from the annotation's
-    action: str = ""  # the action whose body is this field alone; empty = code in `plan` changes it
-    created: bool = False  # whether the request for a new load balancer takes it
-    # descriptions of the step that sets a value, where `change <name> to <value>` is not clear
+    value: Callable[[Any], object] = _same  # converts the annotation's value to the API's value
+    action: str = ""  # the action with only this field in its body; empty = code in `plan` changes it
+    created: bool = False  # whether the request for a new load balancer can contain it
+    # descriptions of the step by value, if `change <name> to <value>` isn't clear
     texts: Mapping[object, str] = field(default_factory=dict[object, str], hash=False)
 
     def value_of(self, balancer: LoadBalancer) -> object:
-        """The value now."""
+        """The current value."""
         return attrgetter(self.path)(balancer)
 
     def applied(self, balancer: LoadBalancer, value: object) -> LoadBalancer:
-        """The load balancer with another value."""
+        """Return the load balancer with a new value."""
         *path, last = self.path.split(".")
         for end in range(len(path), 0, -1):
             part = attrgetter(".".join(path[:end]))(balancer)
@@ -69,14 +69,14 @@ class Setting:
         return {self.path.split(".")[-1]: value}
 
     def creation_body(self, value: object) -> dict[str, Any]:
-        """What the request for a new load balancer says of it."""
+        """The part of the request for a new load balancer."""
         body: Any = value
         for name in reversed(self.path.split(".")):
             body = {name: body}
         return body
 
     def text(self, value: object) -> str:
-        """What a step that sets the value does."""
+        """The description of the step that sets the value."""
         return self.texts.get(value, f"change {self.name} to {value}")
 
 
@@ -87,22 +87,22 @@ class Key:
     name: str
     kind: Kind
     meaning: str  # one sentence
-    # the value without the annotation, as one would write it; empty = none, see the meaning
+    # the default in the annotation's format; empty = none, see the meaning
     default: str = ""
-    # the environment variable that is its default for all Services, without prefix; in lower case a field of
+    # the environment variable with the default for all Services, without prefix; in lower case, the field of
     # `LoadBalancerSettings`
     variable: str = ""
-    setting: Setting | None = None  # what it sets of the load balancer, if that can be reset to a default
-    field: str = ""  # the field of the API's listener that it sets; empty = not one field alone
-    port: bool = False  # whether it can be set for one port alone, as `port.<n>.<key>`
+    setting: Setting | None = None  # the setting of the load balancer, if it can be reset to a default
+    field: str = ""  # the field of the API's listener; empty = not exactly one field
+    port: bool = False  # whether `port.<n>.<key>` can set it for one port
     inert: bool = False  # whether it has no effect
     ours: bool = False  # whether the official CCM lacks it
-    # how the official CCM reads its value, if not as most of that kind
+    # how the official CCM parses its value, if not like other values of this kind
     reads: OfficialFormat | None = None
 
     @property
     def official(self) -> OfficialFormat:
-        """How the official CCM reads its value."""
+        """How the official CCM parses the value."""
         if self.ours:
             return OfficialFormat.UNKNOWN
         return OfficialFormat.UNUSED if self.inert else self.reads or self.kind.official
@@ -438,7 +438,7 @@ class HealthCheckSpec:
     """A health check; times in seconds."""
 
     protocol: str = "tcp"
-    port: int | None = None  # None = the port that traffic goes to
+    port: int | None = None  # None = the node port
     interval: int = 15
     timeout: int = 10
     retries: int = 3
@@ -446,14 +446,14 @@ class HealthCheckSpec:
     path: str = "/"
     status_codes: tuple[str, ...] = ("2??", "3??")
     tls: bool = False
-    chosen: bool = True  # whether the owner set what to check, and not only how often
+    chosen: bool = True  # whether annotations set the protocol or the port of the check
     # names of the fields that are not defaults; not a part of the spec
     asked: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateSpec:
-    """Which certificates a port gets: uploaded ones by id or name, or one that is managed for domains."""
+    """The certificates for a port: uploaded by ID or name, or one managed certificate for domains."""
 
     uploaded: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()

@@ -1,11 +1,10 @@
-"""What a Service asks for.
+"""Parses the spec of a Service's load balancer.
 
-Keys are the official CCM's, with its meanings; ours are ``adopt``, ``share``, ``preserve-foreign``,
-``labels`` and ``delete-protection``, and every key of a port may be given for one port alone as
-``port.<n>.<key>``. What is not annotated comes from the environment (HCLOUD_LOAD_BALANCERS_…), and otherwise
-has the API's default in a new load balancer. Settings of others stay as they are
-(:mod:`ccm.hetzner.load_balancers.desired.annotated_settings`), so the spec also says which values are
-defaults.
+The keys have the same meaning as in the official CCM. Our own keys are ``adopt``, ``share``,
+``preserve-foreign``, ``labels``, ``delete-protection``, and ``port.<n>.<key>`` for one port. Without an
+annotation, the environment (HCLOUD_LOAD_BALANCERS_…) sets a value; otherwise, a new load balancer has the
+API's default. Settings by other clients stay (:mod:`ccm.hetzner.load_balancers.desired.annotated_settings`),
+so the spec also contains which values are defaults.
 """
 
 import heapq
@@ -31,8 +30,8 @@ _NOTHING: Mapping[str, str] = {}
 _DEFAULTS = {
     name: key.kind.parse(key.default) if key.default else key.kind.empty for name, key in BY_NAME.items()
 }
-MAX_PORTS = 250  # no type of load balancer has a fifth as many
-# Which field comes from which annotation, for those that others may have set as well.
+MAX_PORTS = 250  # more than five times the limit of any type
+# The annotation of each field that other clients may also set.
 _FIELDS = {key.field.rpartition(".")[2]: key for key in TABLE if key.field}
 _CHECK_KEYS = {name: key.name for name, key in _FIELDS.items() if key.field.startswith("health_check.")}
 _KEYS = {name: key.name for name, key in _FIELDS.items() if name not in _CHECK_KEYS}
@@ -41,8 +40,8 @@ _KEYS = {name: key.name for name, key in _FIELDS.items() if name not in _CHECK_K
 class Values:
     """The effective values for the Service, or for its port ``port``, by key.
 
-    The value is that of the annotation, or of the environment (``defaults``), or the table's default. For a
-    port, its own annotations take precedence; None = only those for the Service count.
+    A value comes from the annotation, the environment (``defaults``), or the table's default, in this order.
+    The annotations of a port take precedence; ``port`` None = only annotations for the whole Service.
     """
 
     def __init__(
@@ -54,18 +53,18 @@ class Values:
         self._own = annotations.ports.get(port, _NOTHING) if port is not None else _NOTHING
 
     def __contains__(self, key: str) -> bool:
-        """Whether the key is annotated with something, right or wrong."""
+        """Whether the key has an annotation with a valid or invalid value."""
         return key in self._own or key in self._annotations.whole
 
     def __getitem__(self, key: str) -> Any:
-        """The value that counts."""
+        """The effective value."""
         for value in (self.annotated(key), self._of_environment(key)):
             if value is not None:
                 return value
         return _DEFAULTS[key]
 
     def annotated(self, key: str) -> Any:
-        """The annotation's value; None = there is none, or a wrong one, which is noted as a problem."""
+        """The annotation's value; None = no annotation, or an invalid value, which adds a problem."""
         found = self._find(key)
         if found is None:
             return None
@@ -78,11 +77,11 @@ class Values:
         return parsed[name]
 
     def is_asked(self, key: str) -> bool:
-        """Whether an annotation or the environment sets it, so that it isn't the table's default."""
+        """Whether an annotation or the environment sets the value."""
         return key in self or self._of_environment(key) is not None
 
     def refuse(self, key: str, why: str) -> None:
-        """Note a problem that only shows when several keys are looked at."""
+        """Add a problem that depends on several keys."""
         name, value = self._find(key) or (PREFIX + key, "")
         self._annotations.problems[name] = f"{name}: {shown(value)} {why}"
 
@@ -101,7 +100,7 @@ class Values:
 def read_ports(
     service: ServiceView, annotations: Annotations, defaults: LoadBalancerSettings
 ) -> Mapping[int, PortSpec]:
-    """The ports that a load balancer can have; those without annotations of their own share one answer."""
+    """The specs of the ports that a load balancer can have. Ports without own annotations share one spec."""
     numbers = heapq.nsmallest(MAX_PORTS, {port.port for port in service.ports if port.protocol == "TCP"})
     same = _port(Values(annotations, defaults), service.uid)
     return {
@@ -140,13 +139,13 @@ def _certificates(values: Values, uid: str) -> CertificateSpec:
 
 
 def _check(values: Values, protocol: str) -> HealthCheckSpec | None:
-    """The health check; None = nothing was said about it."""
+    """The health check; None = no annotation or variable sets it."""
     asked = {name for name, key in _CHECK_KEYS.items() if values.is_asked(key)}
     named = {key for key in ("protocol", "port") if "health-check-" + key in values}
     chosen = bool(named or asked & {"interval", "timeout", "retries"})
-    # Without any of these keys the official CCM has targets checked by TCP, whatever the others say.
+    # Without any of these keys, the official CCM uses TCP checks, even with other keys.
     usual = "http" if protocol != "tcp" and chosen else "tcp"
-    # The load balancer ends TLS itself: behind an https port it speaks plain HTTP, so does its check.
+    # The load balancer terminates TLS, so behind an https port, it uses HTTP, also for the check.
     protocol = values["health-check-protocol"] or usual
     fields = {name: values[key] for name, key in _CHECK_KEYS.items()}
     interval, timeout = fields["interval"], fields["timeout"]
@@ -170,7 +169,7 @@ PRIMARY_IP_KEY = PREFIX + "public-net-{}"
 
 @dataclass(frozen=True, slots=True)
 class LoadBalancerSpec:
-    """All that a Service and the environment ask for. Empty texts and None mean "any"."""
+    """The spec from a Service and the environment. Empty texts and None mean "any"."""
 
     service: ServiceView = field(compare=False)
     name: str
@@ -189,46 +188,46 @@ class LoadBalancerSpec:
     labels: Mapping[str, str]
     # by name, values of `SETTINGS` that an annotation, the environment or the table (a default) sets
     settings: Mapping[str, Any]
-    # by the Service's port; only TCP, and no more than any load balancer can have
+    # by the Service's port; only TCP ports, with a maximum number
     ports: Mapping[int, PortSpec]
-    problems: Mapping[str, str]  # by annotation, what is wrong; it counts as not set
-    warnings: Mapping[str, str]  # by annotation, what has no effect
-    # what else the Service asks for that no load balancer of Hetzner supports
+    problems: Mapping[str, str]  # problems by annotation; a wrong annotation counts as not set
+    warnings: Mapping[str, str]  # warnings about annotations without effect, by annotation
+    # notices about fields that Hetzner's load balancers don't support
     unsupported: tuple[Notice, ...] = ()
-    # IDs or names of the Primary IPs of a new one, by `ipv4` and `ipv6`
+    # IDs or names of Primary IPs for a new load balancer, by `ipv4` and `ipv6`
     primary_ips: Mapping[str, str] = field(default_factory=dict[str, str])
     # names of `settings` that an annotation or the environment sets
     asked: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def type(self) -> str:
-        """The type's name; empty = it does not matter."""
+        """The name of the type; empty = any."""
         return self.settings.get("type", "")
 
     @property
     def public(self) -> bool | None:
-        """Whether it answers on public addresses; None = it does not matter."""
+        """Whether the public interface is enabled; None = any."""
         return self.settings.get("public")
 
     @property
     def has_placement(self) -> bool:
-        """Whether it says where a load balancer is made."""
+        """Whether the spec has a location or a network zone."""
         return bool(self.location or self.network_zone)
 
     @property
     def tolerates_others(self) -> bool:
-        """Whether listeners of others are to be left alone."""
+        """Whether listeners of other owners must stay."""
         return bool(self.share or self.preserve_foreign)
 
     @property
     def annotated(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Names of settings of the load balancer, and of fields of its ports, that are asked for."""
+        """Names of the requested settings of the load balancer, and of the requested fields of ports."""
         parts = [part for port in self.ports.values() for part in (port, port.check) if part is not None]
         fields = frozenset(name for part in parts for name in part.asked)
         return self.asked, fields
 
     def primary_ip_problems(self) -> Mapping[str, str]:
-        """Why no load balancer can be made on the Primary IPs, as far as the Service shows; by annotation."""
+        """Contradictions between the Primary IPs and other parts of the spec, by annotation."""
         found: dict[str, str] = {}
         for family, reference in self.primary_ips.items():
             key = PRIMARY_IP_KEY.format(family)
@@ -241,7 +240,7 @@ class LoadBalancerSpec:
 
     @property
     def is_unservable(self) -> bool:
-        """Whether the Service has ports, and none that a load balancer could serve."""
+        """Whether the Service has ports, but none that a load balancer can serve."""
         ports = self.service.ports
         served = any(port.protocol == "TCP" and port.node_port for port in ports)
         return bool(ports) and not (served and self.service.has_ipv4)
@@ -267,13 +266,13 @@ class LoadBalancerSpec:
 
 
 def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool) -> LoadBalancerSpec:
-    """Read what a Service asks for. Never raises; what is wrong is in the result."""
+    """Parse the spec of a Service. Never raises; the result contains the problems."""
     annotations, forbidden = _allowed(sort(service.annotations), service.namespace, defaults.tenants)
     ports = read_ports(service, annotations, defaults)
     values = Values(annotations, defaults)
     if values["use-private-ip"] and not network:
         values.refuse("use-private-ip", "requires a private network. Set HCLOUD_NETWORK")
-    # A default location beats an annotated zone, unless it is emptied.
+    # A default location takes precedence over an annotated zone, unless an annotation empties it.
     location = "" if "location" in annotations.emptied else values["location"]
     zone = (values.annotated("network-zone") or "") if "location" in values else values["network-zone"]
     primary_ips = {family: values[f"public-net-{family}"] for family in ("ipv4", "ipv6")}
@@ -305,7 +304,7 @@ def read(service: ServiceView, defaults: LoadBalancerSettings, *, network: bool)
 
 
 def _settings(values: Values) -> tuple[Mapping[str, Any], frozenset[str]]:
-    """Values of settings by name, and the names of those that are no mere default of the table."""
+    """Values of settings by name, and the names of settings that aren't only the table's default."""
     found: dict[str, Any] = {}
     asked: set[str] = set()
     for key in TABLE:
@@ -320,7 +319,7 @@ def _settings(values: Values) -> tuple[Mapping[str, Any], frozenset[str]]:
 def _allowed(
     annotations: Annotations, namespace: str, tenants: Tenants
 ) -> tuple[Annotations, dict[str, str]]:
-    """The annotations that the operator allows a namespace, and what to say about the others."""
+    """The annotations that the operator allows in a namespace, and warnings about the others."""
     rules = {
         "delete-protection": ("CCM_PROTECTION_NAMESPACES", tenants.protection),
         "private-ipv4": ("CCM_PRIVATE_IPV4_NAMESPACES", tenants.private_ipv4),
@@ -338,5 +337,5 @@ def _allowed(
 
 
 def default_name(service: ServiceView) -> str:
-    """The name of a load balancer that has none in an annotation; upstream's rule."""
+    """The default name of a load balancer, by upstream's rule."""
     return ("a" + service.uid.replace("-", ""))[:32]

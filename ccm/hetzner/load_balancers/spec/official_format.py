@@ -1,7 +1,7 @@
-"""How the official CCM reads the values of annotations, where ours is more lenient.
+"""How the official CCM parses the values of annotations, which our CCM parses more leniently.
 
-Ours drops white space, takes an empty value for none, words in any case and bare numbers of seconds. The
-official one (v1.35.0 by its sources and its binary, v1.39.0 by its pages) hands values as they are to Go's
+Our CCM removes white space, ignores empty values, and accepts words in any case and numbers of seconds. The
+official CCM (v1.35.0: source code and binary; v1.39.0: documentation) passes unchanged values to Go's
 strconv.ParseBool, strconv.Atoi, time.ParseDuration, net.ParseCIDR and labels.Parse, or to the API.
 """
 
@@ -15,7 +15,7 @@ from ccm.hetzner.settings.kinds import parse_seconds
 
 
 class OfficialFormat(Enum):
-    """How a value is read; the reference shows the member's value."""
+    """The format of a value. The reference documentation shows the text."""
 
     UNKNOWN = "unknown key"
     UNUSED = "ignored"
@@ -33,18 +33,18 @@ class OfficialFormat(Enum):
     SELECTOR = "as in Kubernetes"
 
 
-# Only Go's own digits and notation, all of the text.
+# The whole text must have Go's format.
 _GO_NETWORK = re.compile(r"[0-9.]+/[0-9]+")
 
 
 def official_spelling(reading: OfficialFormat, text: str) -> str:
-    """A spelling that both CCMs read as ours reads ``text``; empty if the annotation should be left out.
+    """A spelling that both CCMs parse as ours parses ``text``; empty = remove the annotation.
 
-    That is ``text`` itself if possible. Ours accepts ``text``; ``reading`` is how the official CCM reads it.
+    Returns ``text`` itself if possible. Our CCM must accept ``text``. ``reading`` is the official format.
     """
     if not text.strip():
         return ""
-    # Kubernetes' parser, which ours reads selectors like, drops white space too.
+    # Kubernetes' parser, like ours, also removes white space in selectors.
     return text if reading is OfficialFormat.SELECTOR else _SPELLINGS.get(reading, str)(text.strip())
 
 

@@ -1,8 +1,8 @@
-"""Kubernetes' label selectors as text: ``pool=edge, tier in (a, b), !spot, generation > 4``.
+"""Parses Kubernetes' label selectors: ``pool=edge, tier in (a, b), !spot, generation > 4``.
 
-Takes what the official CCM takes, which is what Kubernetes' own parser does
-(https://pkg.go.dev/k8s.io/apimachinery/pkg/labels#Parse), down to ``a=`` for an empty value and ``in(a,,b)``.
-Only the number of conditions is bounded here, because each is held against each of thousands of nodes.
+Accepts the same texts as the official CCM with Kubernetes' own parser
+(https://pkg.go.dev/k8s.io/apimachinery/pkg/labels#Parse), even ``a=`` for an empty value and ``in(a,,b)``.
+Additionally limits the number of conditions, because thousands of Nodes must be checked.
 """
 
 import re
@@ -19,7 +19,7 @@ _DOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*
 
 
 def _whole(text: str | None) -> int | None:
-    """The number in a label, of 64 bits; None = it isn't a number."""
+    """Parse a number of 64 bits in a label; None = not a number."""
     number = int(text) if text and text.isascii() and text.isdigit() else None
     return number if number is not None and number < 2**63 else None
 
@@ -51,7 +51,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Conditions that must all hold; none of them selects everything."""
+    """Conditions that must all be true. Without conditions, the selector matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -64,7 +64,7 @@ class Selector:
 
 
 def parse(text: str) -> Selector:
-    """Read a selector; raises ValueError, which says where, if it isn't one."""
+    """Parse a selector. Raises ValueError with the invalid part."""
     tokens = _Tokens(text)
     found: dict[Requirement, None] = {}
     if tokens.next == _END:
@@ -79,7 +79,7 @@ def parse(text: str) -> Selector:
 
 
 class _Tokens:
-    """What is left of a text, word by word."""
+    """The remaining tokens of a text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -88,7 +88,7 @@ class _Tokens:
         self.take()
 
     def take(self) -> str:
-        """The next word, which is consumed; empty at the end."""
+        """Consume and return the next token; empty at the end."""
         taken = self.next
         match = _TOKEN.match(self._text, self._position)
         self._position = match.end() if match else len(self._text)
@@ -96,7 +96,7 @@ class _Tokens:
         return taken
 
     def expect(self, token: str) -> None:
-        """Consume this very word."""
+        """Consume this token, or raise ValueError."""
         if self.next != token:
             raise ValueError(f"{token!r} is expected, not {self.next!r}")
         self.take()
@@ -129,7 +129,7 @@ def _requirement(tokens: _Tokens) -> Requirement:
 
 
 def _values(tokens: _Tokens) -> frozenset[str]:
-    """Values between parentheses; an empty place between commas is the empty value."""
+    """Parse values in parentheses. Nothing between two commas is an empty value."""
     tokens.expect("(")
     if tokens.next == ")":
         raise ValueError("the parentheses are empty")

@@ -1,4 +1,4 @@
-"""What a Service asks for in vain: misspelt annotations, those that don't fit to the rest, fields."""
+"""Finds annotations and fields of a Service that have no effect."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ _HTTP = frozenset(key.name for key in TABLE if key.field.startswith("http."))
 _NO_SUCH = "there is no such annotation"
 MAX_RANGES = 5
 _EVERYBODY = IPv4Network("0.0.0.0/0")
-_MAX_GUESSES = 5  # each costs as much as reading dozens of annotations, and a Service may have hundreds
+_MAX_GUESSES = 5  # each guess is as expensive as parsing dozens of annotations
 _CHECKS = frozenset(key.name for key in TABLE if key.field.startswith("health_check.http."))
 
 
@@ -29,9 +29,9 @@ def without_effect(
     *,
     network: bool,
 ) -> dict[str, str]:
-    """What to say about annotations that have no effect, by annotation.
+    """Warnings about annotations without effect, by annotation.
 
-    ``ports`` are all ports of the Service, ``read`` what is asked for those that a load balancer can have.
+    ``ports`` contains all ports of the Service, ``read`` the specs of ports that a load balancer can have.
     """
     spoken = {
         number: (one.protocol, one.check.protocol if one.check else "tcp") for number, one in read.items()
@@ -62,7 +62,7 @@ def without_effect(
 
 
 def _why(key: str, has: str) -> str:
-    """Why an unknown key has no effect; empty = it is known."""
+    """Why an unknown key has no effect; empty = the key is known."""
     if key in KEYS:
         return ""
     match = _PORT_KEY.fullmatch(key)
@@ -71,7 +71,7 @@ def _why(key: str, has: str) -> str:
 
 
 def _not_of_a_port(key: str) -> str:
-    """Why a key can't be given for a port alone; empty = it can."""
+    """Why a key can't be set for one port; empty = no reason."""
     if key in PORT_KEYS:
         return ""
     return (
@@ -82,7 +82,7 @@ def _not_of_a_port(key: str) -> str:
 
 
 def _similar(key: str) -> str:
-    """The key that was probably meant, as a question."""
+    """A question with the key that was probably meant; empty = none."""
     match = _PORT_KEY.fullmatch(key)
     start, name, known = (f"port.{match[1]}.", match[2], PORT_KEYS) if match else ("", key, KEYS)
     if len(name) > MAX_SHOWN_LENGTH:
@@ -93,7 +93,7 @@ def _similar(key: str) -> str:
 
 
 def _unspoken(key: str, protocols: Collection[str], checks: Collection[str]) -> str:
-    """HTTP's settings need a port that speaks it."""
+    """Why a setting has no effect with these protocols; empty = no reason."""
     if key in _CHECKS:
         return "" if "http" in checks else "has no effect without health-check-protocol http or https"
     if key == "http-redirect-http" or "certificate" in key:
@@ -173,7 +173,7 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
 
 
 def refused_ranges(service: ServiceView) -> dict[str, str]:
-    """What to say about a Service that wants to be reached from some addresses alone, by field."""
+    """Problems of a Service with source ranges if the operator refuses such Services, by field."""
     why = (
         "no load balancer is created, because Hetzner load balancers don't filter clients and "
         "CCM_REFUSE_SOURCE_RANGES is set"
@@ -182,7 +182,7 @@ def refused_ranges(service: ServiceView) -> dict[str, str]:
 
 
 def _ranges(service: ServiceView) -> tuple[tuple[str, str], ...]:
-    """Field and annotation, and the ranges that they admit; empty = all."""
+    """The allowed source ranges in the field and in the annotation; empty = all addresses."""
     in_annotation = service.annotations.get(SOURCE_RANGES, "")[:MAX_SHOWN_LENGTH]
     return (
         ("loadBalancerSourceRanges", enumerated(_limits(service.source_ranges), limit=MAX_RANGES)),
@@ -191,5 +191,5 @@ def _ranges(service: ServiceView) -> tuple[tuple[str, str], ...]:
 
 
 def _limits(ranges: Sequence[str]) -> Sequence[str]:
-    """The source ranges; none where all addresses are among them, as upstream reads 0.0.0.0/0."""
+    """The source ranges; empty if one range is 0.0.0.0/0, which means all addresses, as in upstream."""
     return () if any(parse_network(text.strip()) == _EVERYBODY for text in ranges) else ranges

@@ -1,7 +1,7 @@
-"""The kinds of values that annotations have: what may be written, and what it then means.
+"""The kinds of annotation values: allowed texts, and their parsed values.
 
-Nothing here raises, whatever the texts are. What parsing costs is bounded: annotations may have 256 KiB, and
-all tenants together have one event loop. So lists have at most :data:`MAX_ITEMS` items, and texts an end.
+``Kind.parse`` never raises. The cost of parsing is limited, because annotations may have 256 KiB, and all
+tenants share one event loop. So lists have at most :data:`MAX_ITEMS` items, and texts a maximum length.
 """
 
 import re
@@ -16,7 +16,7 @@ from ccm.hetzner.load_balancers.spec.official_format import OfficialFormat
 from ccm.hetzner.load_balancers.spec.selector import Selector
 from ccm.hetzner.settings.kinds import parse_seconds
 
-MAX_ITEMS = 100  # of a list; Let's Encrypt takes so many domains, the largest type half as many certificates
+MAX_ITEMS = 100  # of a list; Let's Encrypt accepts 100 domains, and the largest type 50 certificates
 MAX_SELECTOR_LENGTH = 4096
 _STATUS_CODE = re.compile(r"[1-5?][0-9?]{2}|(?=[0-9?]*\*)[0-9?*]{1,3}")
 _DOMAIN = re.compile(
@@ -24,7 +24,7 @@ _DOMAIN = re.compile(
 )
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_KEY = re.compile(rf"(?:(?P<prefix>[a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?)/)?{_LABEL.pattern}")
-# Prefixes that Hetzner, the official CCM and we keep for ourselves.
+# Prefixes reserved for Hetzner, the official CCM and our CCM.
 _RESERVED = ("hetzner.cloud", "hcloud-ccm", "ccm-from-scratch")
 
 
@@ -32,11 +32,11 @@ _RESERVED = ("hetzner.cloud", "hcloud-ccm", "ccm-from-scratch")
 class Kind:
     """A kind of value."""
 
-    allowed: str  # what is allowed, as the error message says it
+    allowed: str  # the allowed values in error messages
     # parses a text without white space around it; None or a ValueError = not allowed
     read: Callable[[str], object]
     empty: object = None  # the value of an empty text if the table has no default
-    official: OfficialFormat = OfficialFormat.TEXT  # how the official CCM reads most annotations of the kind
+    official: OfficialFormat = OfficialFormat.TEXT  # how the official CCM parses most annotations of the kind
 
     def parse(self, text: str) -> object:
         """The value of a text without white space around it; None = the text isn't allowed."""
@@ -47,7 +47,7 @@ class Kind:
 
 
 def text(max_length: int = 256) -> Kind:
-    """Any text of so many characters."""
+    """Any text up to a maximum length."""
     allowed = f"at most {max_length} characters"
     return Kind(allowed, lambda text: text if len(text) <= max_length else None, "")
 
@@ -66,7 +66,7 @@ def seconds(minimum: int, maximum: int) -> Kind:
     """A number of seconds, or a duration like ``15s`` or ``1m``."""
 
     def parse(text: str) -> int | None:
-        # The API counts in whole seconds; the official CCM drops what is beyond, as it does in Go.
+        # The API uses whole seconds. As in Go, fractions are dropped.
         found = int(parse_seconds(text)) if len(text) < 40 else None
         return found if found is not None and minimum <= found <= maximum else None
 
@@ -103,12 +103,12 @@ def _domains(text: str) -> tuple[str, ...] | None:
 
 
 def _domain(text: str) -> str | None:
-    """In lower case, as a Service's status must have it."""
+    """A domain name in lower case, as required in a Service's status."""
     return text.rstrip(".").lower() if _DOMAIN.fullmatch(text) and "*" not in text else None
 
 
 def _hostname(text: str) -> str | None:
-    """A domain name; the API server reads four numbers as an address, with leading zeros, too."""
+    """A domain name, but not four numbers, which the API server treats as an address."""
     name = _domain(text)
     parts = (name or "").split(".")
     is_address = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
@@ -120,7 +120,7 @@ def _ipv4(text: str) -> str | None:
 
 
 def _primary_ip(text: str) -> str | None:
-    """An ID or a name; the address itself is a likely mistake."""
+    """An ID or a name. An IP address is rejected, because it is probably a mistake."""
     if len(text) > 128:
         return None
     try:
