@@ -5,8 +5,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.e2e import bench_cluster as cluster
 from tests.e2e.cluster_state import changed
@@ -33,15 +31,6 @@ def test_it_answers_again_when_no_call_fails_any_more() -> None:
     assert answers_again(made(True, True), since=0) == 0
     assert answers_again(made(True, False), since=0) is None
     assert answers_again(made(False, True, True), since=1.5) == 0
-
-
-@given(st.lists(st.booleans()), st.integers(0, 20))
-def test_no_failure_is_longer_than_all_calls(answered: list[bool], since: int) -> None:
-    calls = made(*answered)
-    assert 0 <= longest_failure(calls) <= len(calls)
-    assert (longest_failure(calls) == 0) == all(answered)
-    again = answers_again(calls, since)
-    assert again is None or again <= max(len(calls) - since, 0)
 
 
 def test_duplicate_and_lost_objects_are_reported_by_name() -> None:

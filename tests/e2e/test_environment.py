@@ -97,13 +97,6 @@ def ccm_pod(environment):
     return pod
 
 
-def test_the_ccm_runs_as_a_pod_without_privileges(environment):
-    pod = ccm_pod(environment)
-    (container,) = pod["spec"]["containers"]
-    assert pod["spec"]["hostNetwork"] is True
-    assert container["securityContext"]["readOnlyRootFilesystem"] is True
-
-
 def test_up_again_changes_nothing(environment):
     environment.settle()
     before = environment.writes()
@@ -179,15 +172,6 @@ def test_a_load_balancer_reaches_its_targets_at_either_address(environment, priv
     assert "Hostname: " in eventually(lambda: http_get(f"http://{ip}/"), 60, "an answer")
     environment.dev("kubectl", "delete", "service", name)
     eventually(lambda: len(balancers(environment)) == 1, 60, "its deletion")
-
-
-def test_an_ingress_controller_stands_behind_a_load_balancer(environment):
-    before = len(balancers(environment))
-    environment.dev("kubectl", "apply", "-f", "manifests/examples/ingress.yaml")
-    ip = eventually(lambda: load_balancer_ip(environment, "ingress/whoami"), 60, "an address of the Ingress")
-    assert len(balancers(environment)) == before + 1
-    eventually(lambda: "GET /whoami/x" in (http_get(f"http://{ip}/whoami/x") or ""), 60, "an answer")
-    assert http_get(f"http://{ip}/elsewhere") is None
 
 
 def test_an_image_of_ones_own_runs_on_every_machine(environment, tmp_path):

@@ -24,11 +24,6 @@ class Cell:
     # what is wrong at the end; empty = it converged, nothing doubled, lost, or wrongly deleted
     problem: str = ""
 
-    @property
-    def converged(self) -> bool:
-        """Whether all ended well."""
-        return not self.problem
-
 
 async def run_cell(operation: Operation, fault: Fault) -> Cell:
     """Let one thing go wrong during one operation, in a cluster and a cloud of its own.

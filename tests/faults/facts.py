@@ -17,18 +17,15 @@ Names = Mapping[int | str, str]  # of servers, by id and by address
 def node_fact(
     name: str, *, server: str | None = None, taints: Iterable[str] = (), routed: bool = True
 ) -> str:
-    """A Node as it should be."""
     said = f"taints: {', '.join(sorted(taints)) or 'none'}, {'routed' if routed else 'not routed'}"
     return f"node {name}: machine {server or name}, {said}"
 
 
 def route_fact(destination: str, gateway: str) -> str:
-    """A route as it should be."""
     return f"route {destination} to {gateway}"
 
 
 def routes_of(numbers: Iterable[int]) -> list[str]:
-    """The routes of the nodes with these numbers."""
     return [route_fact(pod_cidr(number), f"s{number}") for number in numbers]
 
 
@@ -42,17 +39,14 @@ def balancer_fact(
 
 
 def certificate_fact(owner: str, domains: Iterable[str]) -> str:
-    """A certificate as it should be."""
     return f"certificate of {owner}: {', '.join(domains)}"
 
 
 def service_fact(name: str) -> str:
-    """A Service whose load balancer is there."""
     return f"service {name}: kept by its finalizer, with an address"
 
 
 def read_node(item: Mapping[str, Any], names: Names) -> str:
-    """The sentence about a Node."""
     spec, status = item.get("spec", {}), item.get("status", {})
     number = spec.get("providerID", "").removeprefix(SCHEME)
     conditions = {one["type"]: one["status"] for one in status.get("conditions", [])}
@@ -65,7 +59,6 @@ def read_node(item: Mapping[str, Any], names: Names) -> str:
 
 
 def read_service(item: Mapping[str, Any]) -> str:
-    """The sentence about a Service."""
     name = item["metadata"]["name"]
     kept = bool(item["metadata"].get("finalizers"))
     ingress = item.get("status", {}).get("loadBalancer", {}).get("ingress") or []
@@ -75,7 +68,6 @@ def read_service(item: Mapping[str, Any]) -> str:
 
 
 def read_balancer(record: Mapping[str, Any], names: Names) -> str:
-    """The sentence about a load balancer."""
     owner = record["labels"].get(OWNER_LABEL)
     if owner is None:
         return f"load balancer {record['name']} of somebody else"
@@ -90,13 +82,11 @@ def read_balancer(record: Mapping[str, Any], names: Names) -> str:
 
 
 def read_certificate(record: Mapping[str, Any], owners: Mapping[str, str]) -> str:
-    """The sentence about a certificate."""
     owner = next((owners.get(uid, uid) for uid in record["labels"].values() if uid in owners), "somebody")
     return certificate_fact(owner, record["domain_names"])
 
 
 def read_routes(network: Mapping[str, Any], names: Names) -> list[str]:
-    """The sentences about a network's routes."""
     return [
         route_fact(one["destination"], names.get(one["gateway"], one["gateway"])) for one in network["routes"]
     ]

@@ -52,11 +52,6 @@ class Kill:
     request: str  # which that was
     problem: str = ""  # what is wrong at the end; empty = nothing doubled, lost, or left behind
 
-    @property
-    def converged(self) -> bool:
-        """Whether all ended well."""
-        return not self.problem
-
 
 @dataclass
 class Killer:
@@ -73,8 +68,6 @@ class Killer:
 
     @property
     def middleware(self) -> Any:
-        """What is put around the cloud's application."""
-
         @web.middleware
         async def count(
             request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -147,7 +140,6 @@ class Site:
         await self.cluster.create(SERVICES, service("web", [80, 443], RICH), dict)
 
     async def facts(self) -> list[str]:
-        """What matters, as sentences."""
         owners: dict[str, str] = {}
         said: list[str] = []
         try:
@@ -173,7 +165,6 @@ class Site:
         return True
 
     async def check_stays(self, wanted: Sequence[str]) -> None:
-        """Wait a while and make sure that it stayed as it is."""
         await asyncio.sleep(SETTLED)
         if wrong := facts.difference(wanted, await self.facts()):
             raise NotConverged(f"it was right, and then {wrong}")
@@ -203,7 +194,7 @@ async def kill_everywhere(
             return await _kill_once(site, call)
 
     undisturbed, requests = await run(NEVER)
-    if not undisturbed.converged:
+    if undisturbed.problem:
         raise NotConverged(undisturbed.problem)
     kill_after = [call for call, request in enumerate(requests, start=1) if request.startswith(method)]
     for ended in asyncio.as_completed([run(call) for call in kill_after]):

@@ -79,7 +79,6 @@ class Lab:
         self.names[made["id"]] = self.names[made["private_net"][0]["ip"]] = made["name"]
 
     def server(self, name: str) -> int:
-        """The id of a server."""
         return next(key for key, one in self.names.items() if one == name and isinstance(key, int))
 
     def put_node(self, number: int, *, ready: bool = True, initialized: bool = True) -> None:
@@ -103,7 +102,6 @@ class Lab:
         self.cluster.put(SERVICES, item)
 
     def facts(self) -> list[str]:
-        """Everything that matters, as sentences."""
         (network,), balancers, certificates = state(self.emulator, "network", "load_balancer", "certificate")
         owners = {uid: name for name, uid in UIDS.items()}
         return [
@@ -133,7 +131,6 @@ class Lab:
         await self.emulator.admin("DELETE", "/faults")
 
     async def struck(self) -> int:
-        """How often a fault has struck."""
         rules_in_force = (await self.emulator.admin("GET", "/faults"))["faults"]
         strangers = await self.emulator.admin("GET", "/requests/counts?project=elsewhere")
         return self.passed + strangers["total"] + sum(one["hits"] for one in rules_in_force)
@@ -228,7 +225,6 @@ async def open_lab(folder: Path, *, short_timeout: bool = False) -> AsyncIterato
 
 
 def environment(emulator: EmulatedCloud, token: Path) -> dict[str, str]:
-    """The CCM's environment."""
     return {
         "HCLOUD_ENDPOINT": emulator.endpoint,
         "HCLOUD_TOKEN_FILE": str(token),

@@ -12,6 +12,19 @@ def peer(number, **changes):
     return Peer(str(number), f"c-{number}", **{**facts, **changes})
 
 
+def cloud_server(number, *, name="c", labels=(), places=None, public="127.0.0.1", status="running"):
+    """A server as the cloud has it; its places are addresses by the IDs of networks."""
+    places = {7: f"10.0.0.{number}"} if places is None else places
+    return {
+        "id": number,
+        "name": f"{name}-{number}",
+        "status": status,
+        "labels": dict(labels),
+        "public_net": {"ipv4": {"ip": public} if public else None},
+        "private_net": [{"network": network, "ip": ip} for network, ip in places.items()],
+    }
+
+
 PROPS = {
     "server_id": "7",
     "address": "203.0.113.7",

@@ -4,6 +4,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler
 
 import pytest
+from control_servers import cloud_server
 from fake_programs import programs
 
 from ccm_pulumi.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
@@ -13,22 +14,8 @@ from ccm_pulumi.lib.cloud_api import Cloud
 from tests.http_server import Json, serving
 
 LABELS = {"cluster": "shop", "stack": "dev"}
-NETWORK = 7
 FORMER = {"address": "203.0.113.1", "private_key": "key", "host_key": "", "server_id": "1"}
-PROPS = {**FORMER, "others": {"control-2": {**FORMER, "server_id": "2"}}, "network_id": str(NETWORK)}
-
-
-def server(number, labels, *, network=NETWORK, public="127.0.0.1", status="running"):
-    return {
-        "id": number,
-        "name": f"shop-{number}",
-        "status": status,
-        "labels": labels,
-        "public_net": {"ipv4": {"ip": public} if public else None},
-        "private_net": [{"network": network, "ip": f"10.0.0.{number}"}],
-    }
-
-
+PROPS = {**FORMER, "others": {"control-2": {**FORMER, "server_id": "2"}}, "network_id": "7"}
 CONTROL = {**LABELS, "role": "control"}
 
 
@@ -61,6 +48,10 @@ def site():
         yield has, f"http://127.0.0.1:{port}/v1"
 
 
+def server(number, labels, **more):
+    return cloud_server(number, name="shop", labels=labels, **more)
+
+
 def addresses(site, **more):
     cloud = Cloud(site[1], "t" * 64)
     return [host.address for host in control_hosts(cloud, {**PROPS, "labels": LABELS, **more})]
@@ -72,7 +63,7 @@ def test_those_that_run_now_are_asked_and_no_other_clusters(site):
         server(22, CONTROL, public="203.0.113.22", status="off"),
         server(23, {**LABELS, "role": "worker"}, public="203.0.113.23"),
         server(24, {**CONTROL, "stack": "prod"}, public="203.0.113.24"),
-        server(25, CONTROL, public="203.0.113.25", network=8),
+        server(25, CONTROL, public="203.0.113.25", places={8: "10.0.0.25"}),
     )
     assert addresses(site) == ["203.0.113.21"]
     assert addresses(site, labels=None) == []

@@ -3,22 +3,11 @@ from collections import Counter
 
 import pytest
 from control_servers import DYNAMIC, ROLES, SERVER, of, waits_for
-from infra_settings import configured, problems_of, read_settings
+from infra_settings import configured, read_settings
 
 from ccm_pulumi.cluster.etcd_member_guard import EtcdMemberGuardProvider
 from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
 from ccm_pulumi.servers.rollout import rollout_order
-
-
-@pytest.mark.parametrize("count", ["2", "4", "0", "7", "x"])
-def test_an_even_number_survives_no_more(defaults, count):
-    assert set(problems_of(configured(defaults, controlCount=count))) == {"controlCount"}
-
-
-@pytest.mark.parametrize("said", ["[1]", '["a b"]', '["a","a","a","a","a","a"]', "{}"])
-def test_locations_are_names(defaults, said):
-    assert set(problems_of(configured(defaults, controlLocations=said))) == {"controlLocations"}
-    assert read_settings(configured(defaults, controlLocations="1")).control_locations == ("1",)
 
 
 def test_new_servers_boot_together_and_join_one_by_one(three):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
 
 import pytest
+from control_servers import cloud_server
 from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -369,16 +370,7 @@ async def test_an_unreachable_cluster_is_reported_with_a_remedy(cluster, leave, 
         await leave()
 
 
-SUCCESSORS = [
-    {
-        "id": number,
-        "name": f"shop-control-{number}",
-        "status": status,
-        "public_net": {"ipv4": {"ip": "127.0.0.1"}},
-        "private_net": [],
-    }
-    for number, status in ((21, "off"), (22, "running"))
-]
+SUCCESSORS = [cloud_server(21, places={}, status="off"), cloud_server(22, places={})]
 
 
 @pytest.mark.parametrize("leaves", [DrainOnDeleteProvider, NodeRegistrationProvider])

@@ -1,5 +1,5 @@
 import pytest
-from control_servers import PROPS, SEVERAL, peer
+from control_servers import PROPS, SEVERAL, cloud_server, peer
 from fake_programs import programs, sh
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,19 +105,9 @@ async def test_who_is_off_is_not_waited_for():
     ]
 
 
-def server(number, networks, status="running", ipv4=True):
-    return {
-        "id": number,
-        "name": f"c-{number}",
-        "status": status,
-        "public_net": {"ipv4": {"ip": f"203.0.113.{number}"} if ipv4 else None},
-        "private_net": [{"network": network, "ip": f"10.{network}.0.{number}"} for network in networks],
-    }
-
-
 def test_the_others_as_the_cloud_has_them():
-    found = peers([server(9, [5, 7], "off"), server(4, [7]), server(6, [], ipv4=False)], "4", 7)
-    assert found == [
+    off = cloud_server(9, places={5: "10.5.0.9", 7: "10.7.0.9"}, public="203.0.113.9", status="off")
+    assert peers([off, cloud_server(4), cloud_server(6, places={}, public="")], "4", 7) == [
         Peer("6", "c-6", "", "", runs=True),
         Peer("9", "c-9", "203.0.113.9", "10.7.0.9", runs=False),
     ]

@@ -105,6 +105,8 @@ def test_fitting_leaves_the_manifest_alone(deployment):
     result = fitted(deployment, ["--cloud-provider=hcloud", "--v=4"], {"A": "1", "HCLOUD_NETWORK": "7"})
     assert deployment == before
     (container,) = result["spec"]["template"]["spec"]["containers"]
+    before["spec"]["template"]["spec"]["containers"][0] |= {key: container[key] for key in ("args", "env")}
+    assert result == before
     assert container["args"][0] == "--cloud-provider=hcloud"
     assert container["args"][-1] == "--v=4"
     assert {"name": "HCLOUD_NETWORK", "value": "7"} in container["env"]

@@ -3,7 +3,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from control_servers import PROPS
+from control_servers import PROPS, cloud_server
 from fake_programs import programs
 from pulumi.dynamic import ConfigureRequest
 
@@ -69,17 +69,7 @@ def test_what_is_changed_in_place_does_not_go_back_because_a_snapshot_is_named()
 def joining(tmp_path, monkeypatch, host):
     """Makes a control server that finds another one with v1.34.4; whatever else it says to k3s is noted."""
     labels = {"cluster": "shop", "stack": "dev", "role": "control"}
-    servers = [
-        {
-            "id": number,
-            "name": f"c-{number}",
-            "status": "running",
-            "labels": labels,
-            "public_net": {"ipv4": {"ip": "127.0.0.1"}},
-            "private_net": [{"network": 1, "ip": f"10.0.0.{number}"}],
-        }
-        for number in (7, 8)
-    ]
+    servers = [cloud_server(number, labels=labels) for number in (7, 8)]
 
     class Asked(Json, BaseHTTPRequestHandler):
         def do_GET(self):

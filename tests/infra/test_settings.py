@@ -94,6 +94,8 @@ DIGEST = "#sha256=" + "0" * 64
         ("labels", ['{"hetzner.cloud/x": "y"}', '{"pool": "web"}', '{"fallback-for": "cpx22.fsn1"}']),
         ("k3sInstallUrl", ["", "ftp://x", "https://", "https://a b", "http://x'; rm -rf /'"]),
         ("k3sInstallUrl", ["https://x/#y", "https://x" + DIGEST[:-1]]),
+        ("controlCount", ["2", "4", "0", "7", "x"]),
+        ("controlLocations", ["[1]", '["a b"]', '["a","a","a","a","a","a"]', "{}"]),
         # these would reach a shell or a manifest
         ("k3sVersion", ["1.36", "v1.36.3 --x"]),
         ("k3sChannel", ["a;b"]),
@@ -170,14 +172,15 @@ def test_what_may_be_said_in_two_ways_has_no_type():
         ("allowDeletionOf", '["4711", 12]', ("4711", "12")),
         ("allowDeletionOf", "4711/0123456789abcdef", ("4711/0123456789abcdef",)),
         ("allowDeletionOf", "[]", ()),
+        ("controlLocations", "1", ("1",)),
         ("k3sDisable", "local-storage", ("local-storage",)),
         ("k3sDisable", '["local-storage"]', ("local-storage",)),
         ("k3sDisable", "[]", ()),
     ],
 )
 def test_one_value_or_a_list(defaults, key, given_as, value):
-    settings = read_settings(configured(defaults, **{key: given_as}))
-    assert {"allowDeletionOf": settings.allow_deletion_of, "k3sDisable": settings.k3s_disable}[key] == value
+    settings = dataclasses.asdict(read_settings(configured(defaults, **{key: given_as})))
+    assert {key_of(field).partition(":")[2]: read for field, read in settings.items()}[key] == value
 
 
 @pytest.mark.parametrize(
