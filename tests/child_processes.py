@@ -9,7 +9,6 @@ from typing import Any
 def run(
     command: Sequence[str | Path], *, check: bool = False, timeout: float = 60, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; returns its exit code and its output as text."""
     return subprocess.run(command, capture_output=True, text=True, check=check, timeout=timeout, **options)
 
 

@@ -16,15 +16,10 @@ SECONDS = 600
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment with a wheel in it.
-
-    Attributes:
-        root: Of the environment.
-        folder: Where commands are run: nothing of the tree is there.
-    """
+    """An environment with a wheel in it."""
 
     root: Path
-    folder: Path
+    folder: Path  # commands run here, where nothing of the tree is
 
     @property
     def python(self) -> str:
@@ -41,7 +36,6 @@ class Installed:
         return kept | {"PATH": f"{self.root / 'bin'}{os.pathsep}{os.defpath}"}
 
     def run(self, *command: str, cwd: Path | None = None, seconds: float = SECONDS):
-        """Run a command, and return what it said, both streams in one."""
         return subprocess.run(
             command,
             cwd=cwd or self.folder,

@@ -11,22 +11,12 @@ NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 
 class Store:
-    """One bucket.
-
-    Attributes:
-        bucket: Its name.
-        access_key: Of the only one who may.
-        objects: By key.
-        address: Host and port.
-        full: Whether nothing more can be written.
-    """
-
     def __init__(self, bucket: str, access_key: str) -> None:
         self.bucket = bucket
         self.access_key = access_key
         self.objects: dict[str, bytes] = {}
-        self.address = ""
-        self.full = False
+        self.address = ""  # host and port
+        self.full = False  # whether writing fails
 
     def listing(self, prefix: str, after: str) -> bytes:
         """A page of two, as the real one has pages of a thousand."""
@@ -41,8 +31,6 @@ class Store:
 
 
 class _Server(ThreadingHTTPServer):
-    """Knows the store that it answers for."""
-
     def __init__(self, store: Store, host: str) -> None:
         super().__init__((host, 0), _Handler)
         self.store = store

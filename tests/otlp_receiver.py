@@ -14,14 +14,7 @@ from tests.http_server import Json, serving
 
 @dataclass
 class Received:
-    """What came.
-
-    Attributes:
-        endpoint: What goes into OTEL_EXPORTER_OTLP_ENDPOINT.
-        bodies: As they were sent.
-    """
-
-    endpoint: str
+    endpoint: str  # for OTEL_EXPORTER_OTLP_ENDPOINT
     bodies: list[bytes] = field(default_factory=list)
 
     @property
@@ -60,8 +53,6 @@ def attributes(span: Any) -> dict[str, Any]:
 
 @contextmanager
 def receiving() -> Iterator[Received]:
-    """A receiver on loopback."""
-
     class Handler(Json, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -15,17 +15,8 @@ def missing(
 ) -> NoReturn:
     """End a test that lacks something that the setup builds or downloads.
 
-    Without a setup, the test is skipped: in the fast tests, and if you run pytest yourself. After the setup
-    of ``./dev test``, the test fails, because a program that the setup can't build or download is broken.
-
-    Args:
-        reason: What is missing.
-        for_machines: Whether that is made only where machines can run; elsewhere the test is skipped.
-        environment: Contains what the setup prepared.
-
-    Raises:
-        pytest.fail.Exception: It should be there.
-        pytest.skip.Exception: No setup ran.
+    Without a setup, such as in the fast tests, pytest skips the test. After the setup of ``./dev test``, it
+    fails, because the build or the download is broken. With ``for_machines``, only hosts of machines need it.
     """
     kind = environment.get(PREPARED, "")
     if kind == MACHINES or (kind and not for_machines):

@@ -28,17 +28,11 @@ def programs() -> Path:
 
 @dataclass
 class Prometheus:
-    """One that runs."""
-
     url: str
     session: aiohttp.ClientSession
 
     async def api(self, path: str, **parameters: str) -> Any:
-        """What its HTTP API answers.
-
-        Raises:
-            AssertionError: It refuses the question; its own words.
-        """
+        """What its HTTP API answers; fails if it refuses the question."""
         async with self.session.get(f"{self.url}/api/v1/{path}", params=parameters) as answer:
             body = await answer.json()
         assert body["status"] == "success", (parameters, body["error"])
@@ -51,13 +45,7 @@ class Prometheus:
 
 @asynccontextmanager
 async def run(binaries: Path, configuration: Path, data: Path) -> AsyncIterator[Prometheus]:
-    """Prometheus with a configuration file, on loopback.
-
-    Args:
-        binaries: Folder of the program.
-        configuration: Its file.
-        data: Folder for what it stores and logs.
-    """
+    """Prometheus on loopback, which stores and logs in the folder ``data``."""
     port = free_port()
     with (data / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(

@@ -27,19 +27,13 @@ def pulumi() -> Path:
 
 
 def plugins(home: Path) -> dict[str, str]:
-    """What the CLI uses the sandbox's plugins with, also where official ones are installed.
-
-    Args:
-        home: Becomes a Pulumi home.
-    """
+    """Variables for the sandbox's plugins in a new Pulumi home, also where official ones are installed."""
     cli.place(home, ROOT, cli.plugins({"HOME": "/nowhere"}))
     return {"PULUMI_HOME": str(home), "PULUMI_SKIP_UPDATE_CHECK": "true", "PULUMI_PYTHON_CMD": sys.executable}
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended."""
-
     status: int
     out: str
     err: str
@@ -132,7 +126,6 @@ class Lab:
         return done.out
 
     def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
-        """Start a command and leave it running."""
         return subprocess.Popen(
             self.command(*arguments),
             cwd=self.project,

@@ -11,11 +11,7 @@ RANGES = (*IPv4Network("198.18.0.0/16").subnets(new_prefix=26),)
 
 
 class NoRangeError(Exception):
-    """Other tests of this network namespace have all ranges.
-
-    Args:
-        ranges: Those that were asked for.
-    """
+    """Other tests of this network namespace have all ranges."""
 
     def __init__(self, ranges: Sequence[IPv4Network]) -> None:
         super().__init__(f"other tests have all {len(ranges)} ranges, {ranges[0]} to {ranges[-1]}")
@@ -27,12 +23,6 @@ def claimed_range(ranges: Sequence[IPv4Network] = RANGES) -> Iterator[IPv4Networ
 
     A name of an abstract socket is the claim: it belongs to the network namespace, as routes do, and the
     kernel takes it back whenever its process ends.
-
-    Args:
-        ranges: One of these.
-
-    Raises:
-        NoRangeError: Others have all of them.
     """
     # Any of them, since what a killed run left still has one.
     shuffled = random.sample(ranges, len(ranges))

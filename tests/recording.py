@@ -20,12 +20,7 @@ def _now() -> tuple[float, float]:
 
 
 class Recorder:
-    """Writes one JSON line a span.
-
-    Args:
-        folder: Where this process gets a file of its own.
-        layer: The layer that runs.
-    """
+    """Writes one JSON line for each span, into a file of this process."""
 
     def __init__(self, folder: Path, layer: str) -> None:
         self._layer = layer

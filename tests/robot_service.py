@@ -13,7 +13,6 @@ from hetzner_emulator.http.access import own_names_only
 from hetzner_emulator.models.robot_servers import RobotServer, robot_wire
 
 INTERVAL = 3600
-DEFAULT_LIMIT = 200
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -35,11 +34,6 @@ class _Window:
         self._counts: dict[str, tuple[int, int]] = {}
 
     def take(self, name: str) -> None:
-        """Use up one request.
-
-        Raises:
-            RobotError: None is left.
-        """
         hour = int(self._clock() // INTERVAL)
         known_hour, count = self._counts.get(name, (hour, 0))
         count = count + 1 if known_hour == hour else 1
@@ -49,13 +43,10 @@ class _Window:
             raise RobotError(403, "RATE_LIMIT_EXCEEDED", "rate limit exceeded", **facts)
 
 
-def create_robot_app(cloud: Cloud, users: Mapping[str, str], limit: int = DEFAULT_LIMIT) -> web.Application:
-    """The application; its servers are added by ``POST /_sandbox/robot/servers`` of the cloud.
+def create_robot_app(cloud: Cloud, users: Mapping[str, str], limit: int) -> web.Application:
+    """The application for the servers in a cloud's state, which ``POST /_sandbox/robot/servers`` adds.
 
-    Args:
-        cloud: Whose state keeps the servers.
-        users: Passwords by user name.
-        limit: Requests an hour and kind of request.
+    ``users`` are passwords by user name, and ``limit`` is the number of requests an hour for each kind.
     """
     window = _Window(limit, cloud.now)
 
@@ -92,17 +83,6 @@ def _routes(cloud: Cloud) -> list[web.RouteDef]:
     async def get_server(request: web.Request) -> web.Response:
         return _json({"server": robot_wire(find(request))})
 
-    async def rename_server(request: web.Request) -> web.Response:
-        server, form = find(request), await request.post()
-        name = form.get("server_name")
-        if not isinstance(name, str):
-            missing = {"missing": ["server_name"], "invalid": None}
-            raise RobotError(400, "INVALID_INPUT", "invalid input", **missing)
-        server.name = name
-        cloud.store.put(server)
-        cloud.store.commit()
-        return _json({"server": robot_wire(server)})
-
     async def get_reset(request: web.Request) -> web.Response:
         server = find(request)
         shown = robot_wire(server)
@@ -113,7 +93,6 @@ def _routes(cloud: Cloud) -> list[web.RouteDef]:
     return [
         web.get("/server", list_servers),
         web.get(r"/server/{number:\d+}", get_server),
-        web.post(r"/server/{number:\d+}", rename_server),
         web.get(r"/reset/{number:\d+}", get_reset),
     ]
 

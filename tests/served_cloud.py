@@ -29,7 +29,6 @@ class EmulatedCloud:
         return sorted(item["name"] for item in self.get(f"/{collection}", per_page=50)[collection])
 
     def admin(self, method: str, path: str, body: Any = None) -> Any:
-        """Make an admin call."""
         return self._call(method, self.endpoint.removesuffix("/v1") + "/_sandbox" + path, json=body)
 
     def send(self, method: str, path: str, body: Any = None) -> Any:

@@ -56,7 +56,6 @@ def helm(helm_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 @pytest_asyncio.fixture
 async def cluster(kubernetes: Toolchain, tmp_path: Path) -> AsyncIterator[ControlPlane]:
-    """A real API server."""
     async with ControlPlane(kubernetes, tmp_path / "cluster") as running:
         yield running
 

@@ -41,14 +41,11 @@ UP_SECONDS = 1800.0
 
 @dataclass
 class TestBed:
-    """The environment that is measured."""
-
     clone: Clone
     seconds: float = 0.0  # that its ``up`` took
     url: str = ""  # of the Service; empty until it runs
 
     def service(self) -> str:
-        """The URL of a Service with two replicas."""
         self.url = self.url or workload.deploy(self.clone)
         return self.url
 
@@ -84,7 +81,6 @@ def again(bed: TestBed) -> list[Row]:
 
 
 def lost(bed: TestBed) -> list[Row]:
-    """The control server that leads loses its power."""
     clone, url, api = bed.clone, bed.service(), bed.api()
     before = eventually(api.lease_holder, PATIENCE, "somebody has the lease")
     role = cluster_state.role_of(before.partition("_")[0])
@@ -119,7 +115,6 @@ def lost(bed: TestBed) -> list[Row]:
 
 
 def replaced(bed: TestBed) -> list[Row]:
-    """Every worker is replaced, one after the other in each pool."""
     clone, url = bed.clone, bed.service()
     before = clone.server_ids()
     clone.configure(pools=[{**pool, "serverType": OTHER_TYPE} for pool in POOLS])
@@ -169,7 +164,6 @@ def upgrade(bed: TestBed) -> list[Row]:
 
 
 def restore(bed: TestBed) -> list[Row]:
-    """All control servers are lost, and the cluster begins again from a snapshot."""
     clone = bed.clone
     bed.service()
     before, taken = cloud_of(clone), clone.root / "taken"
@@ -203,7 +197,6 @@ def differing(before: Counter[tuple[str, str, str]], after: Counter[tuple[str, s
 
 
 def destroy(bed: TestBed) -> list[Row]:
-    """All of it, with two Services that a user made."""
     clone = bed.clone
     bed.service()
     clone.dev("kubectl", "expose", "deployment", "web", "--name=shop", "--type=LoadBalancer", "--port=80")

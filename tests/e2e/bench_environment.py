@@ -28,7 +28,6 @@ async def measure(_arguments: argparse.Namespace) -> list[Row]:
 
 
 def rows(clone: Clone) -> list[Row]:
-    """Bring an environment up, and take it down."""
     site = clone.site
     up = timed(lambda: clone.dev("up", "--workers", str(WORKERS)))
     memory = int(re.findall(r"\d+", clone.dev("ssh", "control", CCM_MEMORY).stdout)[-1]) / 1024

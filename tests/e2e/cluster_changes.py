@@ -11,8 +11,6 @@ CONTROLS = ("control", "control-2", "control-3")
 
 @dataclass(frozen=True)
 class Change:
-    """One change."""
-
     name: str  # of the column
     before: Mapping[str, object]  # settings that it begins with, as far as they matter to it
     after: Mapping[str, object]  # settings that it brings

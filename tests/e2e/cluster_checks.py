@@ -26,8 +26,6 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """What there shall be."""
-
     controls: frozenset[str]  # roles of the control servers
     workers: frozenset[str]  # roles of the workers
     kubelet: str  # their version, such as ``v1.36.3``
@@ -36,8 +34,6 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Facts:
-    """What there is."""
-
     servers: Mapping[str, int] = field(default_factory=dict)  # ids by role
     # Nodes by role; None where the cluster does not answer.
     nodes: Mapping[str, Mapping[str, Any]] | None = None

@@ -123,6 +123,5 @@ def etcd_members(clone: Clone, role: str) -> list[str]:
 
 
 def etcd_healthy(clone: Clone, role: str) -> bool:
-    """Whether a control server's etcd says that it is healthy."""
     said = shell(clone, role, f"{_ASK_ETCD}/health")
     return bool(said) and json.loads(said or "{}").get("health") == "true"

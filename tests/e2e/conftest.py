@@ -38,8 +38,6 @@ PULUMI = ("bash", "-c", 'eval "$(./dev env)" && exec pulumi "$@"', "pulumi")
 
 @dataclass
 class Clone:
-    """A clone and what a person can do in it."""
-
     root: Path
     said: str = ""  # what its first ``./dev up`` printed
 
@@ -52,7 +50,6 @@ class Clone:
     def pulumi(
         self, *arguments: str, seconds: float = 300, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``pulumi …`` with what ``./dev env`` exports."""
         return self._run(PULUMI, arguments, seconds, check=check)
 
     def _run(
@@ -107,7 +104,6 @@ class Clone:
             time.sleep(POLL_SECONDS)
 
     def admin(self, path: str, body: object = None, method: str | None = None) -> dict:
-        """Make an admin call of the clone's sandbox."""
         return self._ask(f"http://127.0.0.1:{self.site.port}/_sandbox{path}", body, method)
 
     def writes(self) -> dict[str, int]:
@@ -202,7 +198,6 @@ def standard(tmp_path_factory, kubernetes_version):
 
 @pytest.fixture(scope="session")
 def three(tmp_path_factory, kubernetes_version):
-    """Three control servers and a worker."""
     folder = tmp_path_factory.mktemp("three")
     yield from _up(folder, kubernetes_version, controlCount=3, workerCount=1)
 

@@ -17,16 +17,12 @@ _MARK = "-- the command above ended with"
 
 @dataclass(frozen=True)
 class Typed:
-    """One command line."""
-
     text: str  # without its comment, continuation lines joined
     comment: str = ""  # what the page says about it
 
 
 @dataclass(frozen=True)
 class Edit:
-    """What a page says to do with a file."""
-
     name: str
     # ``file``: the block is its content; ``more``: it is appended after two blank lines; ``diff``: each
     # of its hunks, which ``@@`` divides, replaces lines that are in the file once.
@@ -138,8 +134,6 @@ def not_printed(shown: Sequence[str], printed: str) -> str:
 
 @dataclass(frozen=True)
 class Started:
-    """A command that goes on."""
-
     process: str
     output: Path  # file with what it prints
 

@@ -21,8 +21,6 @@ TRACE = "Traceback (most recent call last)"
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of one cell."""
-
     change: str
     fault: str
     problems: tuple[str, ...] = ()  # what was wrong; none: it ended well
@@ -35,8 +33,6 @@ class Cell:
 
 @dataclass
 class Stage:
-    """An environment, and what it is wanted to be."""
-
     clone: Clone
     # Of its stack, as far as changes set them.
     settings: dict[str, object] = field(default_factory=lambda: {**BASE})

@@ -22,8 +22,6 @@ PATHS = ("/servers*", "/networks*", "/load_balancers*", "/ssh_keys*", "/placemen
 
 @dataclass
 class Struck:
-    """What came of a change under a fault."""
-
     times: int = 0  # how often the fault struck
     failed: int = 0  # how many of the runs failed or were killed
     said: list[str] = field(default_factory=list)  # what each run printed
@@ -42,7 +40,6 @@ def words(change: Change) -> Sequence[str]:
 
 
 def nothing(clone: Clone, change: Change) -> Struck:
-    """All goes well."""
     struck = Struck(times=1)
     with Run(clone, *words(change)) as run:
         struck.note(run.end(RUN_SECONDS))
@@ -172,8 +169,6 @@ def _cordoned(clone: Clone, role: str) -> bool:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong."""
-
     name: str  # of the row
     strike: Strike  # makes a change under it
     strikes: Callable[[Change], object] = lambda _: True  # whether it can strike a change

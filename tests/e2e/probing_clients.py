@@ -32,8 +32,6 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-contro
 
 @dataclass(frozen=True)
 class Call:
-    """One call."""
-
     began: float  # when, in seconds of a steady clock
     ended: float  # when it was answered, or given up
     answered: bool  # whether it was answered as it should be
@@ -169,8 +167,6 @@ class _Repeated:
 
 
 class ApiClient(_Repeated):
-    """Asks the Kubernetes API for one thing all the time."""
-
     def __init__(self, ask: Callable[[], bool]) -> None:
         super().__init__()
         self._call = ask

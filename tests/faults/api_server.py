@@ -15,8 +15,6 @@ from ccm.testing.memory_transport import MemoryTransport
 
 
 class ApiServer:
-    """Answers over HTTP from objects in memory."""
-
     def __init__(self, memory: MemoryTransport) -> None:
         self.memory = memory
 

@@ -17,8 +17,6 @@ AT_ONCE = 6  # cells side by side: nearly all of their time is waiting
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of one cell."""
-
     operation: str  # the row
     fault: str  # the column
     # what is wrong at the end; empty = it converged, nothing doubled, lost, or wrongly deleted

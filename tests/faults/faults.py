@@ -18,8 +18,6 @@ LATE = 2.0  # seconds that a late answer takes
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong."""
-
     name: str  # the column's heading
     # of the emulated cloud, without method, path and number; see docs/reference/sandbox-admin-api.md
     rule: Mapping[str, Any] = field(default_factory=dict)
@@ -57,7 +55,6 @@ FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in _ALL}
 
 
 def rules(fault: Fault) -> list[dict[str, Any]]:
-    """The rules for the emulated cloud that make a fault."""
     if fault.lies:
         return [{**fault.rule, "method": READS, "path": path} for path in PATHS]
     methods = (READS, WRITES)

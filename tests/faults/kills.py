@@ -46,8 +46,6 @@ OpenCluster = Callable[[], AbstractAsyncContextManager[Cluster]]
 
 @dataclass(frozen=True)
 class Kill:
-    """What came of one death."""
-
     call: int  # after which of the process' requests, counted from 1
     request: str  # which that was
     problem: str = ""  # what is wrong at the end; empty = nothing doubled, lost, or left behind
@@ -62,7 +60,6 @@ class Killer:
     _victim: Process | None = None
 
     def watch(self, victim: Process, kill_after: int) -> None:
-        """Count a new process' requests, and kill it after so many."""
         self.requests = []
         self._victim, self._kill_after = victim, kill_after
 
@@ -85,8 +82,6 @@ class Killer:
 
 @dataclass
 class Site:
-    """A cloud, an API server, and how a CCM is started on them."""
-
     emulator: EmulatedCloud
     cluster: Transport
     kubeconfig: Path

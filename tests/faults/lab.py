@@ -52,16 +52,12 @@ def short_pauses() -> Iterator[None]:
 
 
 class NullRecorder:
-    """A recorder that drops Events."""
-
     def event(self, reference: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
         """See :class:`ccm.kube.events.Recorder`."""
 
 
 @dataclass
 class Lab:
-    """Everything that runs."""
-
     emulator: EmulatedCloud  # the emulated cloud
     cloud: HetznerCloud  # the CCM's side of it
     cluster: MemoryTransport  # the API server
@@ -74,7 +70,6 @@ class Lab:
     hits: int = 0  # how often faults had struck when all was right
 
     async def add_server(self, number: int) -> None:
-        """The server ``s<number>``, in the network."""
         made = await self.emulator.add_server(f"s{number}", networks=[self.network])
         self.names[made["id"]] = self.names[made["private_net"][0]["ip"]] = made["name"]
 

@@ -13,7 +13,6 @@ CLUSTER_CIDR = "10.244.0.0/16"
 
 
 def pod_cidr(number: int) -> str:
-    """The Pods' range of the n-th node."""
     return f"10.244.{number}.0/24"
 
 

@@ -52,8 +52,6 @@ async def nothing(_lab: Lab) -> None:
 
 @dataclass(frozen=True)
 class Operation:
-    """One row."""
-
     name: str  # its heading
     act: Act  # what changes in the cluster once the fault has begun
     ends: Sequence[str]  # all that is so at the end
@@ -77,8 +75,6 @@ async def set_up(lab: Lab) -> None:
 
 
 def servers(*numbers: int) -> Act:
-    """New servers."""
-
     async def act(lab: Lab) -> None:
         for number in numbers:
             await lab.add_server(number)
@@ -87,8 +83,6 @@ def servers(*numbers: int) -> Act:
 
 
 def nodes(*numbers: int, ready: bool = True, initialized: bool = True) -> Act:
-    """Nodes as kubelets write them."""
-
     async def act(lab: Lab) -> None:
         for number in numbers:
             lab.put_node(number, ready=ready, initialized=initialized)
@@ -97,8 +91,6 @@ def nodes(*numbers: int, ready: bool = True, initialized: bool = True) -> Act:
 
 
 def web(ports: Sequence[int], annotations: Mapping[str, str]) -> Act:
-    """The Service ``web`` as a person writes it."""
-
     async def act(lab: Lab) -> None:
         lab.put_service(service("web", ports, annotations, UIDS["web"]))
 
@@ -106,8 +98,6 @@ def web(ports: Sequence[int], annotations: Mapping[str, str]) -> Act:
 
 
 def removal(path: str) -> Act:
-    """An object goes."""
-
     async def act(lab: Lab) -> None:
         lab.cluster.remove(path)
 

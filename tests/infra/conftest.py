@@ -30,8 +30,6 @@ __all__ = ["cloud"]
 
 @dataclass(frozen=True)
 class Registered:
-    """A resource as the program registered it with the engine."""
-
     type: str
     name: str
     inputs: dict[str, Any]
@@ -215,5 +213,4 @@ def declared_with(engine, defaults):
 
 @pytest.fixture(scope="session")
 def three(declared_with):
-    """What it declares with three control servers and a worker."""
     return functools.partial(declared_with, controlCount="3", workerCount="1")

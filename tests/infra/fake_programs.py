@@ -5,15 +5,7 @@ from pathlib import Path
 
 
 def programs(folder: Path, **scripts: str) -> str:
-    """Writes programs.
-
-    Args:
-        folder: Created if need be.
-        scripts: The shell commands of each, by its name.
-
-    Returns:
-        The PATH with these and the system's.
-    """
+    """Writes shell scripts as programs into a folder; returns the PATH with these and the system's."""
     folder.mkdir(exist_ok=True)
     for name, script in scripts.items():
         path = folder / name

@@ -11,7 +11,6 @@ from ccm_pulumi.lib.errors import ConfigurationError
 
 
 def configured(defaults: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
-    """A configuration with some settings changed."""
     return {**defaults, **{f"ccm-from-scratch:{key}": value for key, value in changes.items()}}
 
 

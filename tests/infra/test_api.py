@@ -16,8 +16,6 @@ NO_END = {"pagination": {"next_page": None}}
 
 
 def answering(content: bytes):
-    """A server that answers everything with this."""
-
     class Handler(Json, BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(200)

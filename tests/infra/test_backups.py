@@ -64,7 +64,6 @@ def test_invalid_settings_of_snapshots(defaults, said, why):
 
 
 def spans(least, most, *names):
-    """Texts that a field of these bounds takes."""
     number = st.integers(least, most)
     text = number.map(str)
     pair = st.tuples(number, number).map(lambda ends: f"{min(ends)}-{max(ends)}")

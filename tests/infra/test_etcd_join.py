@@ -34,7 +34,6 @@ answers = st.lists(
 
 
 def decided(said, *, begins):
-    """How a server starts, or why it does not."""
     try:
         return start_of("c-1", said, begins=begins)
     except UnknownClusterError as error:

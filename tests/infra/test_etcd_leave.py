@@ -17,7 +17,6 @@ others = st.dictionaries(st.sampled_from(["b", "c", "d", "e"]), st.booleans(), m
 
 
 def refusal(check, states):
-    """What keeps a server, if anything does."""
     try:
         check("a", states)
     except InfraError as error:

@@ -25,8 +25,6 @@ NOW = datetime(2027, 5, 1, tzinfo=UTC)
 
 
 class At(KubeconfigProvider):
-    """In 2027."""
-
     now = staticmethod(lambda: NOW)
 
 

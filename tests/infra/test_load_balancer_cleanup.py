@@ -46,16 +46,9 @@ MARKED = {"ccm-from-scratch/cluster": "blue"}
 
 @dataclass
 class FakeCloud:
-    """Load balancers by id, and what the API answers when somebody wants to change one.
-
-    Attributes:
-        refusals: code of the error by id of the load balancer.
-        locked: attempts that find the load balancer locked before one gets through.
-    """
-
-    balancers: dict[int, dict] = field(default_factory=dict)
-    refusals: dict[int, str] = field(default_factory=dict)
-    locked: int = 0
+    balancers: dict[int, dict] = field(default_factory=dict)  # by ID
+    refusals: dict[int, str] = field(default_factory=dict)  # codes of errors, by ID of the load balancer
+    locked: int = 0  # attempts that find a load balancer locked
     port: int = 0
 
     @property
@@ -74,7 +67,6 @@ class FakeCloud:
 
 @pytest.fixture
 def site():
-    """A cloud with load balancers."""
     fake = FakeCloud()
 
     class Asked(Json, BaseHTTPRequestHandler):

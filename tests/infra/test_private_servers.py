@@ -266,8 +266,6 @@ def test_a_missing_key_is_reported_immediately(own, tmp_path):
 
 
 class Forwards(asyncssh.SSHServer):
-    """Leads on to wherever one asks for."""
-
     asked: list[str] = []  # noqa: RUF012 (one server at a time)
 
     def connection_requested(self, dest_host, dest_port, orig_host, orig_port):

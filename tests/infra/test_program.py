@@ -18,8 +18,6 @@ SERVER = "hcloud:index/server:Server"
 
 
 class Program:
-    """What a program registered, to be asked."""
-
     def __init__(self, registered):
         self.all = registered
 

@@ -24,7 +24,6 @@ def cloud():
 
 @pytest.fixture
 def rebuilt(cloud):
-    """A server that was rebuilt once; its id."""
     body = {"name": "s", "server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
     made = call(cloud, "POST", "/servers", body)["server"]["id"]
     assert last_rebuild(cloud, str(made)) == 0

@@ -27,8 +27,6 @@ def test_what_a_server_needs_next(places, status, ip, step):
 
 
 class Site:
-    """A network and a server in an emulated cloud."""
-
     def __init__(self, emulated):
         self._emulated, self.cloud = emulated, Cloud(emulated.endpoint, TOKEN)
         subnet = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.0.0.0/24"}

@@ -62,7 +62,6 @@ class BareMachine:
 
     @property
     def home(self) -> Path:
-        """The user's home, as it is inside."""
         return Path(USERS[self.user])
 
     def run(self, script: str, seconds: float, *, capture: bool = True) -> subprocess.CompletedProcess[str]:

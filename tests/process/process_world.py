@@ -57,8 +57,6 @@ QUICK = (
 
 @dataclass
 class Ccm:
-    """One process."""
-
     process: asyncio.subprocess.Process
     port: int  # of health and metrics
     log: Path  # file with what it wrote
@@ -88,8 +86,6 @@ class Ccm:
 
 @dataclass
 class World:
-    """Cluster, cloud, one network."""
-
     cluster: ControlPlane
     nodes: HollowNodes
     sky: EmulatedCloud
@@ -213,7 +209,6 @@ class World:
         return {item["reason"]: item["message"] for item in items}
 
     async def node(self, name: str, wanted: Callable[[dict[str, Any]], object], seconds: float = 60) -> Any:
-        """Wait for a state of a Node."""
         return await self.eventually(lambda: self.read(f"/api/v1/nodes/{name}"), wanted, seconds)
 
     async def eventually(self, look: Callable[[], Any], wanted: Callable[[Any], object], seconds: float = 60):
@@ -232,14 +227,12 @@ class World:
         return [json.loads(line) for line in lines if line.endswith("}")]
 
     async def ready(self, ccm: Ccm) -> None:
-        """Wait until a process leads and is ready."""
         await self.eventually(
             lambda: ccm.get("/readyz?verbose"), lambda a: a[0] == 200 and "node-route" in a[1]
         )
 
 
 def own_rights() -> list[dict[str, Any]]:
-    """What manifests/rbac.yaml has."""
     return list(yaml.safe_load_all((TREE / "manifests" / "rbac.yaml").read_text(encoding="utf-8")))
 
 

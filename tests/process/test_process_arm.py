@@ -60,7 +60,6 @@ def python(root: Path) -> str:
 
 @pytest.fixture
 def arm(world: World, root: Path, python: str) -> World:
-    """The world with a CCM from the image."""
     modules = f"{root / recipe.APPLICATION}:{root / recipe.SITE}"
     return dataclasses.replace(world, python=python, modules=modules)  # shares its list of processes
 

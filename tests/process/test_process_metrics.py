@@ -32,7 +32,6 @@ QUIET = {"Unhealthy targets by Service", "Errors an hour by code"}
 
 
 def examples() -> Iterator[Any]:
-    """The objects in the guide's YAML examples."""
     section = (
         GUIDE.read_text(encoding="utf-8").partition("### Scraping with a token")[2].partition("\n## ")[0]
     )

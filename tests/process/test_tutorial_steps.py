@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from emulated_cloud import TOKEN
 from process_world import TREE, Ccm, World
+from test_process_nodes_and_routes import taints
+from test_process_services import MERGE, SERVICES, balancers
 
 from ccm.controllers.names import SHUTDOWN_TAINT, UNINITIALIZED_TAINT
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 STEPS = TREE / "docs/tutorial/steps"
-SERVICES = "/api/v1/namespaces/default/services"
-MERGE = "application/merge-patch+json"
 SCHEME = "ccm-from-scratch://"
 FLAGS = ("--cloud-provider=ccm-from-scratch",)
 
@@ -29,20 +29,12 @@ def program(world: World) -> Iterator[None]:
     world.program = ("-m", "ccm")
 
 
-async def balancers(world: World) -> list[dict[str, Any]]:
-    return (await world.sky.call("GET", "/load_balancers"))["load_balancers"]
-
-
 def listeners(balancer: dict[str, Any]) -> dict[int, int]:
     return {each["listen_port"]: each["destination_port"] for each in balancer["services"]}
 
 
 def names(listed: dict[str, Any]) -> set[str]:
     return {item["metadata"]["name"] for item in listed["items"]}
-
-
-def taints(node: dict[str, Any]) -> set[str]:
-    return {taint["key"] for taint in node["spec"].get("taints", [])}
 
 
 def is_initialized(node: dict[str, Any]) -> bool:

@@ -86,7 +86,6 @@ def _is_initialized(node: dict[str, Any]) -> bool:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """A cloud's state file as JSON."""
     with sqlite3.connect(path) as database:
         rows = database.execute("SELECT kind, id, data FROM records ORDER BY kind, id").fetchall()
         counters = database.execute("SELECT name, value FROM counters ORDER BY name").fetchall()
@@ -108,7 +107,6 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
 
 
 def cloud(path: Path) -> CloudConfig:
-    """How a cloud begins with such a file."""
     return CloudConfig(tokens={TOKEN: "default"}, rate_limit=0, state_file=path)
 
 
@@ -139,7 +137,6 @@ async def record(tree: Path, folder: Path) -> list[dict[str, Any]]:
 
 
 def main(name: str) -> None:
-    """Writes what the CCM of a commit leaves."""
     commit = git("rev-parse", f"{name}^{{commit}}").decode().strip()
     with tempfile.TemporaryDirectory() as place:
         tree, folder = Path(place, "tree"), Path(place, "world")

@@ -82,8 +82,6 @@ OBJECTS = (
 
 @dataclass(frozen=True)
 class Site:
-    """A cluster as somebody with the console sees it."""
-
     cloud: EmulatedCloud
     ids: dict[str, dict[str, str]]
 
@@ -168,8 +166,6 @@ CLICKS: dict[str, Callable[[Site, int], None]] = {
 
 @dataclass(frozen=True)
 class World:
-    """Clusters, their state, and a Kubernetes API."""
-
     lab: Lab
     cloud: EmulatedCloud
     plane: ControlPlane

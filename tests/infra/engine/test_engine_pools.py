@@ -41,7 +41,6 @@ def ids(cloud: EmulatedCloud) -> dict[str, int]:
 
 
 def outside_of_groups(cloud: EmulatedCloud) -> None:
-    """What somebody may do by hand in Hetzner's console."""
     for server in ids(cloud).values():
         cloud.send("POST", f"/servers/{server}/actions/remove_from_placement_group")
 

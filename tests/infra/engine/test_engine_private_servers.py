@@ -42,7 +42,6 @@ def servers(cloud: EmulatedCloud) -> dict[str, dict[str, Any]]:
 
 
 def public(cloud: EmulatedCloud) -> dict[str, bool]:
-    """Of each server, whether it has any public address."""
     return {
         name: bool(item["public_net"]["ipv4"] or item["public_net"]["ipv6"])
         for name, item in servers(cloud).items()
