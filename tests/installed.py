@@ -10,6 +10,8 @@ from pathlib import Path
 
 from uv import find_uv_bin
 
+from tests import child_processes
+
 TREE = Path(__file__).resolve().parents[1]
 SECONDS = 600
 
@@ -65,9 +67,7 @@ def once(folder: Path, name: str) -> Iterator[Path | None]:
 
 
 def uv(*arguments: str) -> None:
-    done = subprocess.run(
-        [find_uv_bin(), *arguments], capture_output=True, text=True, check=False, timeout=SECONDS, cwd="/"
-    )
+    done = child_processes.run([find_uv_bin(), *arguments], timeout=SECONDS, cwd="/")
     assert not done.returncode, done.stderr
 
 

@@ -14,6 +14,7 @@ from pulumi_plugins.hcloud.provider import delete_begun
 from sandbox.pulumi_cli import cli
 from sandbox.pulumi_cli.states import States
 from sandbox.site import cache_directory
+from tests import child_processes
 from tests.prepared import missing
 from tests.served_cloud import TOKEN
 
@@ -88,15 +89,9 @@ class Lab:
 
     def run(self, *arguments: str, given: str = "", timeout: float = 300, **more: str) -> Result:
         """Run a command to its end; with a text for its standard input."""
-        done = subprocess.run(
-            self.command(*arguments),
-            cwd=self.project,
-            env={**self.environment, **more},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            input=given,
-            check=False,
+        environment = {**self.environment, **more}
+        done = child_processes.run(
+            self.command(*arguments), cwd=self.project, env=environment, timeout=timeout, input=given
         )
         return Result(done.returncode, done.stdout, done.stderr)
 

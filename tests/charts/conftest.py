@@ -16,6 +16,7 @@ from sandbox.kubernetes.components import HELM
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import cache_directory
+from tests import child_processes
 from tests.prepared import missing
 
 TREE = Path(__file__).parents[2]
@@ -40,14 +41,8 @@ def helm(helm_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
     home = tmp_path_factory.mktemp("helm")
 
     def run(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [helm_program, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env={"PATH": os.environ["PATH"], "HOME": str(home)},
-        )
+        environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
+        done = child_processes.run([helm_program, *map(str, arguments)], timeout=120, env=environment)
         assert not check or done.returncode == 0, done.stderr
         return done
 

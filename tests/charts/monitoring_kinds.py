@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import yaml
 from sandbox.errors import MissingRequirement
 from sandbox.kubernetes.go import build_environment, find_go
 from sandbox.site import cache_directory
+from tests import child_processes
 from tests.prepared import missing
 
 MODULE = "github.com/prometheus-operator/prometheus-operator@v0.94.1"
@@ -25,11 +25,9 @@ def definitions(*plurals: str) -> list[dict[str, Any]]:
         go = find_go(cache_directory(os.environ), print)
     except MissingRequirement as error:
         missing(error)
-    done = subprocess.run(
-        [go, "mod", "download", "-json", MODULE],
-        capture_output=True, text=True, check=False, timeout=300, cwd="/",
-        env=build_environment(os.environ, cgo=False, parallel=1),
-    )  # fmt: skip
+    environment = build_environment(os.environ, cgo=False, parallel=1)
+    download = [go, "mod", "download", "-json", MODULE]
+    done = child_processes.run(download, timeout=300, cwd="/", env=environment)
     module = json.loads(done.stdout or "{}")
     if "Dir" not in module:
         missing(f"{MODULE} can't be had: {module.get('Error', done.stderr)}")

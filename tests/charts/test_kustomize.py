@@ -1,6 +1,5 @@
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import yaml
 from ccm.manager.flags import FLAGS, parse_flags
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
+from tests import child_processes
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -23,8 +23,7 @@ Kubectl = Callable[..., str]
 @pytest.fixture(scope="module")
 def kubectl(kubernetes: Toolchain) -> Kubectl:
     def run(*arguments: object) -> str:
-        command = [kubernetes.bin / "kubectl", *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = child_processes.run([kubernetes.bin / "kubectl", *map(str, arguments)], timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -191,7 +191,6 @@ def cloud_of(clone: Clone) -> Counter[tuple[str, str, str]]:
 
 
 def differing(before: Counter[tuple[str, str, str]], after: Counter[tuple[str, str, str]]) -> list[str]:
-    """What is there too often, and what is not there any more, in words."""
     doubled = [f"{kind} {name} too many" for kind, name, _ in (after - before).elements()]
     return doubled + [f"{kind} {name} lost" for kind, name, _ in (before - after).elements()]
 

@@ -10,6 +10,7 @@ from sandbox import leftovers
 from sandbox.cluster import node_state
 from sandbox.leftovers import CloudObject
 from sandbox.remote import Way, ssh
+from tests import child_processes
 from tests.e2e.conftest import Clone
 
 PREFIX = "ccm-from-scratch-"
@@ -28,7 +29,6 @@ _ASK_ETCD = (
 
 
 def role_of(name: str) -> str:
-    """The role of a server or Node by its name."""
     return name.removeprefix(PREFIX)
 
 
@@ -106,9 +106,7 @@ def shell(clone: Clone, role: str, command: str, seconds: float = 60.0) -> str |
         return None
     words = [*ssh(clone.site, Way(address)), command]
     try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
-        )
+        done = child_processes.run(words, stdin=subprocess.DEVNULL, timeout=seconds)
     except subprocess.TimeoutExpired:
         return None
     return done.stdout if done.returncode == 0 else None

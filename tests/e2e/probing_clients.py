@@ -198,7 +198,6 @@ class ReadyWatch(_Repeated):
 
 
 def ready_in(slices: Mapping[str, Any]) -> int:
-    """How many endpoints of a list of EndpointSlices are ready."""
     endpoints = [one for item in slices["items"] for one in item.get("endpoints") or []]
     return sum(bool(one.get("conditions", {}).get("ready")) for one in endpoints)
 

@@ -10,6 +10,7 @@ from uv import find_uv_bin
 
 from sandbox.kubernetes import releases
 from sandbox.stack_settings import TEMPLATES
+from tests import child_processes
 from tests.e2e.cluster_state import changed
 from tests.e2e.conftest import TREE, eventually
 from tests.e2e.looks import ready, taints
@@ -33,14 +34,8 @@ def test_another_program_makes_a_cluster_of_the_components(environment, kubernet
     script = f'eval "$(./dev env)" && export PYTHONPATH={tmp_path} {backend} && cd {program}'
 
     def run(*command):
-        done = subprocess.run(
-            ["bash", "-c", f'{script} && exec "$@"', "bash", *command],
-            cwd=environment.root,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        words = ["bash", "-c", f'{script} && exec "$@"', "bash", *command]
+        done = child_processes.run(words, cwd=environment.root, timeout=300)
         assert not done.returncode, done.stdout + done.stderr
         return done.stdout
 

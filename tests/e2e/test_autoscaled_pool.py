@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.cluster_state import changed
 from tests.e2e.conftest import eventually
-from tests.e2e.looks import targets
+from tests.e2e.looks import ready, taints, targets
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -104,9 +104,7 @@ def joined(clone, server):
     node = clone.nodes().get(server["name"])
     if node is None or node["spec"].get("providerID") != f"hcloud://{server['id']}":
         return None
-    ready = next(item for item in node["status"]["conditions"] if item["type"] == "Ready")
-    tainted = {taint["key"] for taint in node["spec"].get("taints", [])}
-    return node if ready["status"] == "True" and tainted == {"dedicated"} else None
+    return node if ready(node) and taints(node) == {"dedicated"} else None
 
 
 def names(clone):

@@ -1,11 +1,11 @@
 import argparse
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests import child_processes
 from tests.e2e import bench_cluster as cluster
 from tests.e2e.cluster_state import changed
 from tests.e2e.probing_clients import Call, answers_again, longest_failure
@@ -67,6 +67,6 @@ def test_only_changes_that_were_made_are_changes() -> None:
 @pytest.mark.parametrize("name", ["load-balancers", "load_balancers"])
 def test_a_comparison_is_found_by_both_spellings(name: str) -> None:
     command = [sys.executable, "-m", "sandbox", "bench", name, "--help"]
-    done = subprocess.run(command, cwd=TREE, capture_output=True, text=True, timeout=300, check=False)
+    done = child_processes.run(command, cwd=TREE, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: ./dev bench load_balancers")

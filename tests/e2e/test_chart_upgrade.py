@@ -1,5 +1,4 @@
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,15 +7,12 @@ import yaml
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.site import cache_directory
+from tests import child_processes
 from tests.e2e.cluster_state import lease_holder, role_of
 from tests.e2e.conftest import TREE, Clone, eventually
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.machines,
-    pytest.mark.cluster,
-    pytest.mark.timeout(1800),
-]  # Helm may be built first
+# Helm may be built first
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 OFFICIAL = TREE / "tests" / "charts" / "official"
 NAME = "hcloud-cloud-controller-manager"
@@ -28,7 +24,7 @@ def helm(clone: Clone, *arguments: str) -> None:
     program = toolchain.ensure(cache_directory(os.environ), print, [HELM]).bin / "helm"
     script = 'eval "$(./dev env)" && exec "$@"'
     command = ["bash", "-c", script, "helm", program, *arguments, "--namespace=kube-system"]
-    done = subprocess.run(command, cwd=clone.root, capture_output=True, text=True, timeout=300, check=False)
+    done = child_processes.run(command, cwd=clone.root, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

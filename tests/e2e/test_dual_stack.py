@@ -15,6 +15,7 @@ import pytest
 
 from sandbox.kubernetes import releases, toolchain
 from sandbox.site import cache_directory
+from tests import child_processes
 from tests.e2e.conftest import TREE, eventually
 from tests.e2e.looks import addresses, http_get, ready, routes, taints
 
@@ -84,10 +85,8 @@ class Cluster:
         options = [f"-o{setting}" for setting in (*settings, "LogLevel=ERROR")]
 
         def said():
-            done = subprocess.run(
-                ["ssh", "-i", self._key, *options, f"root@{address}", command],
-                capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300, check=False,
-            )  # fmt: skip
+            words = ["ssh", "-i", self._key, *options, f"root@{address}", command]
+            done = child_processes.run(words, stdin=subprocess.DEVNULL, timeout=300)
             assert done.returncode in {0, 255}, done.stdout + done.stderr  # 255: ssh itself
             return None if done.returncode else (done.stdout,)
 
@@ -98,9 +97,7 @@ class Cluster:
         self.ssh(public, f"{self._install} sh -s - {role} {own}")
 
     def kubectl(self, *words, stdin=""):
-        return subprocess.run(
-            [*self._kubectl, *words], input=stdin, capture_output=True, text=True, timeout=120, check=True
-        ).stdout
+        return child_processes.run([*self._kubectl, *words], input=stdin, timeout=120, check=True).stdout
 
     def get(self, *words):
         return json.loads(self.kubectl("get", *words, "--output=json"))

@@ -495,16 +495,6 @@ def test_up_repairs_what_was_changed_on_servers_and_replaces_none(environment):
     nothing_to_do(environment)
 
 
-@pytest.mark.nightly  # a page of the tutorial does the same; here an image that was loaded before comes along
-def test_a_server_that_vanished_takes_its_node_along_and_up_makes_it_again(environment):
-    name, server = worker(environment)
-    environment.api(f"/servers/{server['id']}", method="DELETE")
-    eventually(lambda: name not in environment.nodes(), 120, "the Node is deleted")
-    environment.dev("up")
-    assert environment.nodes()[name]["spec"]["providerID"] != f"ccm-from-scratch://{server['id']}"
-    run_on(environment, name, "mine:1")  # it was loaded before this machine was made
-
-
 def worker(environment):
     servers = {s["name"]: s for s in environment.api("/servers")["servers"]}
     return max((name, s) for name, s in servers.items() if "worker" in name)

@@ -1,14 +1,7 @@
 import pytest
 
 from tests.e2e.conftest import eventually
-from tests.e2e.looks import (
-    answers,
-    api_address,
-    balancers,
-    default_route,
-    nothing_to_do,
-    public_address,
-)
+from tests.e2e.looks import answers, api_address, balancers, default_route, nothing_to_do, public_address
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 

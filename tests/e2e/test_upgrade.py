@@ -15,6 +15,7 @@ from release.errors import ReleaseError
 from sandbox import leftovers
 from tests.e2e.cluster_state import lease_holder
 from tests.e2e.conftest import TREE, Clone, eventually
+from tests.e2e.looks import balancers
 
 pytestmark = [pytest.mark.nightly, pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -42,10 +43,6 @@ def put_this_version_into(clone: Clone) -> None:
     for name in clone.not_ignored():
         (clone.root / name).unlink()
     commits.copy(TREE, clone.root)
-
-
-def balancers(clone: Clone) -> list[dict]:
-    return clone.api("/load_balancers")["load_balancers"]
 
 
 def identities(clone: Clone) -> dict[str, tuple]:

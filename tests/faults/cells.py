@@ -51,7 +51,6 @@ async def run_cell(operation: Operation, fault: Fault) -> Cell:
 
 
 async def run_cells(pairs: Sequence[tuple[Operation, Fault]]) -> AsyncIterator[Cell]:
-    """Many cells, some side by side, in the order of their ends."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def run(operation: Operation, fault: Fault) -> Cell:

@@ -44,7 +44,6 @@ _SHORT_PAUSES = {
 
 @contextmanager
 def short_pauses() -> Iterator[None]:
-    """Within this block the CCM's pauses are short."""
     with ExitStack() as stack:
         for name, value in _SHORT_PAUSES.items():
             stack.enter_context(patch(name, value))

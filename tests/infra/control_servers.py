@@ -1,10 +1,29 @@
 """What tests of several control servers share."""
 
+from pulumi.dynamic import ConfigureRequest
+
 from ccm_pulumi.cluster.peers import Peer
+from tests.served_cloud import TOKEN
 
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 SERVER = "hcloud:index/server:Server"
 ROLES = ["control", "control-2", "control-3"]
+
+
+def node(name="w-1", *, ready="True", message="", labels=None, annotations=None, **spec):
+    """A Node that has all that it needs, as the Kubernetes API has it."""
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels or {}, "annotations": annotations or {}},
+        "spec": {"providerID": "hcloud://7", "podCIDR": "10.244.1.0/24", **spec},
+        "status": {
+            "conditions": [
+                {"type": "Ready", "status": ready, "message": message},
+                {"type": "NetworkUnavailable", "status": "False"},
+            ],
+            "nodeInfo": {"kubeletVersion": "v1.36.3+k3s1"},
+        },
+    }
 
 
 def peer(number, **changes):
@@ -45,8 +64,15 @@ SNAPSHOTS = {"schedule": "0 */6 * * *", "retention": "9"}
 FLAGS = {"etcd-snapshot-schedule-cron": "0 */6 * * *", "etcd-snapshot-retention": "9"}
 
 
+def at_cloud(provider, endpoint="http://127.0.0.1:9", token=TOKEN, **settings):
+    """The provider, configured for a cloud; at the default endpoint, no cloud answers."""
+    config = {"hcloud:token": token, "hcloud:endpoint": endpoint}
+    provider.configure(ConfigureRequest(config | {f"ccm-from-scratch:{k}": v for k, v in settings.items()}))
+    return provider
+
+
 def of(registered, kind):
-    return {item.name: item for item in registered if item.type == kind}
+    return {item.name: item for item in registered if item.type.endswith(kind)}
 
 
 def waits_for(item):

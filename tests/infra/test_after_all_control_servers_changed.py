@@ -4,7 +4,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from control_servers import cloud_server
+from control_servers import at_cloud, cloud_server, node
 from fake_programs import programs
 
 from ccm_pulumi.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
@@ -83,11 +83,7 @@ def k3s(tmp_path, monkeypatch, host):
     metadata = {"namespace": "web", "name": "shop", "uid": "u-1"}
     services = {"items": [{"metadata": metadata, "spec": {"type": "LoadBalancer"}}]}
     (tmp_path / "services").write_text(json.dumps(services))
-    node = {
-        "metadata": {"name": "shop-30", "labels": {}},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-    }
-    (tmp_path / "node").write_text(json.dumps(node))
+    (tmp_path / "node").write_text(json.dumps(node("shop-30")))
     k3s = f"""echo "$*" >> {tmp_path}/log
 case "$*" in
   *"get deployment ccm-from-scratch"*) echo 1 ;;
@@ -102,9 +98,8 @@ esac"""
 
 
 async def delete(provider, site, pair, **props):
-    provider._configuration = {"hcloud:token": "t" * 64, "hcloud:endpoint": site[1]}
     everything = {**PROPS, "private_key": pair["private_key"], "labels": LABELS, **props}
-    await asyncio.to_thread(provider.delete, "", everything)
+    await asyncio.to_thread(at_cloud(provider, site[1]).delete, "", everything)
 
 
 async def test_services_are_deleted_by_the_control_servers_that_there_are(site, pair, k3s):

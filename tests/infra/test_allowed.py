@@ -1,12 +1,11 @@
 import asyncio
 
 import pytest
+from control_servers import DYNAMIC, SERVER
 
 from ccm_pulumi.lib.errors import ConfigurationError
 from ccm_pulumi.preflight.ssh_allow_list import address_seen_by, refuse_to_shut_out
 
-DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
-SERVER = "hcloud:index/server:Server"
 STATE = {
     ("hcloud:index/firewall:Firewall", "servers"): {
         "rules": [{"port": "22", "sourceIps": ["198.51.100.0/24"]}]

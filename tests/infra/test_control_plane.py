@@ -41,10 +41,12 @@ def test_another_type_powers_off_no_server_before_the_others_are_checked(three, 
         assert ("types" not in found[role].inputs) is recreated, role
 
 
-def test_a_control_server_leaves_unless_all_goes(three):
+def test_a_control_server_leaves_before_its_k3s_is_installed_again_unless_all_goes(three):
     registered = three()
     for role, item in of(registered, f"{DYNAMIC}K3sServer").items():
         assert item.options.deletedWith.endswith("SharedSecret::k3s-token"), role
+        # also by the flag --replace
+        assert item.options.deleteBeforeReplace, role
     gone_with_one = [
         item.name
         for item in registered
@@ -121,9 +123,3 @@ def test_control_servers_are_distributed_over_the_locations(declared_with, defau
     found = {name: item.inputs["location"] for name, item in of(registered, SERVER).items()}
     assert found.pop("worker-1") == defaults["ccm-from-scratch:location"]
     assert [found[role] for role in sorted(found)] == ["nbg1", "fsn1", "hel1", "nbg1", "fsn1"]
-
-
-def test_a_control_server_leaves_before_its_k3s_is_installed_again_also_by_the_replace_flag(three):
-    servers = [item for item in three() if item.type.endswith(":K3sServer")]
-    assert len(servers) == 3
-    assert all(item.options.deleteBeforeReplace for item in servers)

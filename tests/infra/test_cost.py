@@ -72,17 +72,6 @@ def test_a_sum_is_exact_and_of_what_has_a_price(bill, prices):
     assert set(outputs(bill, prices).get("withoutPrice", [])) == without
 
 
-@given(bills, lists)
-def test_outputs_are_texts_with_one_sum_for_each_pool(bill, prices):
-    said = outputs(bill, prices)
-    assert said["monthlyByPool"].keys() == {item.group for item in bill}
-    pools = [Decimal(amount["net"]) for amount in said["monthlyByPool"].values()]
-    # each of them is rounded by itself
-    assert abs(sum(pools) - Decimal(said["monthly"]["net"])) <= Decimal("0.005") * (len(pools) + 1)
-    amounts = [said["hourly"], said["monthly"], said["monthlyOfIpv4"], *said["monthlyByPool"].values()]
-    assert all(isinstance(text, str) for amount in amounts for text in amount.values())
-
-
 def test_prices_are_those_of_the_api():
     said = outputs(bill_of(SERVERS, [("lb11", "fsn1")]), parse_prices(ANSWER))
     assert said == {
@@ -130,10 +119,8 @@ def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
         "5.99 to 29.95 net and 7.13 to 35.64 gross a month."
     )
     elsewhere = dataclasses.replace(pool, placement=Placement("cpx22", "ash"), min_size=0)
-    assert outputs(bill, prices, [elsewhere])["withoutPrice"] == [
-        "primary IP ipv4 in ash",
-        "server cpx22 in ash",
-    ]
+    without = ["primary IP ipv4 in ash", "server cpx22 in ash"]
+    assert outputs(bill, prices, [elsewhere])["withoutPrice"] == without
     assert "has no price for primary IP ipv4 in ash" in table("shop", bill, bill, prices, [elsewhere])
 
 
@@ -145,10 +132,6 @@ def test_what_has_no_price_is_named_and_not_free():
         "The API has no price for primary IP ipv4 in ash, server cpx22 in ash, so the sums "
         "don't include them."
     )
-    assert outputs(bill, parse_prices(ANSWER))["withoutPrice"] == [
-        "primary IP ipv4 in ash",
-        "server cpx22 in ash",
-    ]
 
 
 @pytest.mark.parametrize("text", ["", "free", "NaN", "Infinity", "-1", "1e40", None, {}])

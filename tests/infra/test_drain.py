@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from control_servers import cloud_server
+from control_servers import at_cloud, cloud_server, node
 from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,10 +25,7 @@ from ccm_pulumi.lib.errors import CloudError, DrainError, InfraError
 from ccm_pulumi.lib.ssh import connect
 from tests.http_server import Json, serving
 
-READY = {"type": "Ready", "status": "True"}
-NODE = {"metadata": {"name": "w-1", "labels": {}}, "status": {"conditions": [READY]}}
-SILENT = {**NODE, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
-NOT_READY = {**NODE, "status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+NODE, SILENT, NOT_READY = node(), node(ready="Unknown"), node(ready="False")
 
 
 def pod(
@@ -137,10 +134,11 @@ async def test_a_node_gets_no_pods_then_no_traffic_then_is_drained(cluster, node
 async def test_only_a_label_that_the_pool_gave_stays_as_it_is(cluster, value, undone):
     run, calls = cluster
     with pytest.raises(DrainError):
-        await run({**NODE, "metadata": {"name": "w-1", "labels": {EXCLUDED: value}}}, stuck=True)
+        await run(node(labels={EXCLUDED: value}), stuck=True)
     # the value false, or a value from an aborted drain, is not what the pool configures
-    expected = [*CORDONED, DRAINED, f"label node w-1 {undone}"] if undone else ["cordon w-1", DRAINED]
-    assert calls() == expected
+    assert calls() == (
+        [*CORDONED, DRAINED, f"label node w-1 {undone}"] if undone else ["cordon w-1", DRAINED]
+    )
 
 
 async def test_a_failed_cleanup_does_not_hide_why_the_drain_failed(cluster):
@@ -327,10 +325,7 @@ def leave(cluster, pair, server):
             leaves=DrainOnDeleteProvider,
         ):
             Handler.status, Handler.now = {"1": status.split(), "7": member.split()}, now
-            provider = leaves()
-            endpoint = f"http://127.0.0.1:{port}/v1"
-            token = {"hcloud:token": "t" * 64, "hcloud:endpoint": endpoint}
-            provider._configuration = {**token, "ccm-from-scratch:drainSeconds": seconds}
+            provider = at_cloud(leaves(), f"http://127.0.0.1:{port}/v1", drainSeconds=seconds)
             access = {"address": "127.0.0.1", "private_key": pair["private_key"], "host_key": server[1]}
             props = {**access, "server_id": "1", "node": "w-1", "member_id": "7", "drain_seconds": 9}
             props["others"] = {"control-2": {**access, "server_id": "2"}} if others else None

@@ -23,16 +23,11 @@ def test_each_stack_has_files_of_its_own():
     assert len(set(names)) == len(names)
 
 
-def test_only_the_owner_may_read_it(folder):
-    PrivateFileProvider().create(WANTED)
+def test_a_file_for_its_owner_alone_is_written_again_if_it_is_lost_or_changed(folder):
+    state = PrivateFileProvider().create(WANTED).outs
     path = folder / ".dev-env.shop.ssh"
     assert path.read_text() == "secret"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_a_lost_or_changed_file_is_written_again(folder):
-    state = PrivateFileProvider().create(WANTED).outs
-    path = folder / ".dev-env.shop.ssh"
     assert not changes(state)
     path.write_text("something else")
     assert changes(state)
@@ -41,14 +36,10 @@ def test_a_lost_or_changed_file_is_written_again(folder):
     PrivateFileProvider().update("", state, WANTED)
     assert path.read_text() == "secret"
     assert not changes(state)
-
-
-def test_another_content_is_written(folder):
-    state = PrivateFileProvider().create(WANTED).outs
     other = {**WANTED, "content": "another secret"}
     assert changes(state, other)
     assert not changes(PrivateFileProvider().update("", state, other).outs, other)
-    assert (folder / ".dev-env.shop.ssh").read_text() == "another secret"
+    assert path.read_text() == "another secret"
 
 
 def test_only_our_own_file_is_removed(folder):

@@ -1,5 +1,4 @@
 import json
-import subprocess
 import sys
 
 import grpc
@@ -13,6 +12,7 @@ import infra.__main__  # noqa: F401  imports every module that has a provider
 from ccm_pulumi.lib.dynamic import Provider
 from ccm_pulumi.lib.files import ROOT
 from pulumi_plugins.serve import to_struct
+from tests import child_processes
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def test_pip_tells_which_plugins_are_needed():
     # the language host finds them by this command of the virtual environment that Pulumi.yaml names
     command = [sys.executable, "-m", "pip", "list", "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = child_processes.run(command, check=True)
     installed = {item["name"].replace("_", "-").lower() for item in json.loads(done.stdout)}
     assert installed >= {"pulumi", "pulumi-hcloud", "pulumi-kubernetes"}
 

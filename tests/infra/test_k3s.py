@@ -194,13 +194,6 @@ def test_a_cluster_that_exists_goes_on_without_encryption_and_a_new_one_begins_w
     assert k3s.ENCRYPTED not in k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None)
 
 
-def test_an_agent_never_hears_the_servers_token(machine):
-    props = {"token": "ag3nt", "server_ip": "10.0.0.9", "address": "a", "private_ip": "10.0.0.7"}
-    script = agent_script(props, RELEASE, reinstall=False)
-    assert machine.run(script).returncode == 0
-    assert "K3S_TOKEN=ag3nt\n" in machine.log.read_text()
-
-
 FACTS = ("42", "10.244.0.0/16", "10.43.0.0/16", "10.0.0.2", "A" * 64)
 
 

@@ -9,13 +9,7 @@ import trustme
 import yaml
 from fake_programs import programs
 
-from ccm_pulumi.cluster.kubeconfig import (
-    KubeconfigProvider,
-    endpoints,
-    ends_by,
-    expiry,
-    wait_for_endpoint,
-)
+from ccm_pulumi.cluster.kubeconfig import KubeconfigProvider, endpoints, ends_by, expiry, wait_for_endpoint
 from ccm_pulumi.lib.cloud_api import Patience
 from ccm_pulumi.lib.errors import InfraError
 from tests.http_server import Json, serving
@@ -28,20 +22,18 @@ class At(KubeconfigProvider):
     now = staticmethod(lambda: NOW)
 
 
+class Refusing(Json, BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.answer(401, None)
+
+
 @pytest.fixture
-async def api():
+def api():
     """The port of something that answers as an API server does."""
     certificate, context = trustme.CA().issue_cert("127.0.0.1"), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(context)
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        await writer.drain()
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as listening:
-        yield listening.sockets[0].getsockname()[1]
+    with serving(Refusing, context) as port:
+        yield port
 
 
 def kubeconfig(end: datetime, port: int = 1) -> str:
@@ -141,11 +133,6 @@ async def test_a_server_that_does_not_answer_is_a_change_until_it_does(host, fil
     assert not At().diff("1", again, inputs).changes
     assert yaml.safe_load(again["kubeconfig"]) == yaml.safe_load(made["kubeconfig"])
     assert again["kubeconfig"] != made["kubeconfig"]
-
-
-class Refusing(Json, BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.answer(401, None)
 
 
 def test_a_refusal_is_an_answer_and_silence_is_none():

@@ -125,14 +125,9 @@ def test_certificates_that_were_requested_for_our_services_go(more, goes):
 
 
 def test_labels_are_those_of_the_ccm():
-    assert ownership.SERVICE_UID == marks.SERVICE_UID
-    assert ownership.OURS == marks.OURS
-    assert ownership.CLUSTER == marks.CLUSTER
-    assert (ownership.ADOPTED, ownership.BY_LABEL) == (marks.ADOPTED, marks.BY_LABEL)
-    assert ownership.NAMESPACE == marks.NAMESPACE
-    assert ownership.PORT == marks.PORT
-    assert ownership.DEFAULT_TYPE == marks.DEFAULT_TYPE
-    assert ownership.LABEL == marks.LABEL
+    names = "SERVICE_UID OURS CLUSTER ADOPTED BY_LABEL NAMESPACE PORT DEFAULT_TYPE LABEL"
+    for name in names.split():
+        assert getattr(ownership, name) == getattr(marks, name), name
 
 
 UIDS = st.sampled_from(["u1", "u2", "u3", "u4"])

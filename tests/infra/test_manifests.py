@@ -1,12 +1,11 @@
 import copy
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm.manager.flags import FLAGS, parse_flags
-from ccm_pulumi.addons.controller_manager import FOLDER, fitted, merged_arguments, read_manifests
+from ccm_pulumi.addons.controller_manager import fitted, merged_arguments, read_manifests
 
 MANIFESTS = read_manifests()
 
@@ -123,12 +122,3 @@ def test_new_flags_win_and_every_flag_is_there_once(old, new):
     assert len(names) == len(set(names))
     last = {argument.partition("=")[0]: argument for argument in [*old, *new]}
     assert sorted(merged) == sorted(last.values())
-
-
-def test_examples_are_services_behind_load_balancers():
-    for path in (FOLDER / "examples").glob("*.yaml"):
-        objects = list(yaml.safe_load_all(path.read_text()))
-        (service,) = [item for item in objects if item["kind"] == "Service"]
-        assert service["spec"]["type"] == "LoadBalancer"
-        annotations = service["metadata"]["annotations"]
-        assert all(key.startswith("load-balancer.hetzner.cloud/") for key in annotations)

@@ -3,6 +3,7 @@ import re
 import time
 
 import pytest
+from control_servers import node
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,30 +13,14 @@ from ccm_pulumi.lib.errors import RemoteCommandError
 TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
-def node(
-    name="n",
-    *,
-    ready="True",
-    message="",
-    provider_id="ccm-from-scratch://1",
-    taints=(),
-    pod_cidr="10.244.0.0/24",
-):
-    return {
-        "metadata": {"name": name},
-        "spec": {"providerID": provider_id, "taints": [{"key": key} for key in taints], "podCIDR": pod_cidr},
-        "status": {"conditions": [{"type": "Ready", "status": ready, "message": message}]},
-    }
-
-
 @pytest.mark.parametrize(
     ("found", "lacks"),
     [
         (node(), "^$"),
-        (node(taints=["other"]), "^$"),
+        (node(taints=[{"key": "other"}]), "^$"),
         ({"metadata": {"name": "n"}}, "has not initialized"),
-        (node(taints=[TAINT]), "has not initialized"),
-        (node(provider_id=""), "has not initialized"),
+        (node(taints=[{"key": TAINT}]), "has not initialized"),
+        (node(providerID=""), "has not initialized"),
         (node(ready="False", message="disk full"), "^the Node is not ready: disk full$"),
         (node(ready="Unknown"), "its kubelet reports no status"),
     ],
@@ -55,7 +40,7 @@ def test_exactly_the_incomplete_ones_are_lacking(wanted, there):
 
 
 def test_the_node_of_a_former_server_is_not_this_ones():
-    old = view(node("w", provider_id="hcloud://7"))
+    old = view(node("w"))
     assert "older server with the ID 7" in lacking({"w": "8"}, {"w": old})["w"]
     assert lacking({"w": "7"}, {"w": old}) == {}
 
@@ -69,7 +54,7 @@ class Restarting:
         if self.failures:
             self.failures -= 1
             raise RemoteCommandError("192.0.2.1", "listing the nodes", "failed with code 1", "refused")
-        return json.dumps({"items": [node()]})
+        return json.dumps({"items": [node("n")]})
 
 
 async def test_a_wait_for_nodes_outlasts_a_restart_of_k3s():

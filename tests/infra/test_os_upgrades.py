@@ -39,8 +39,6 @@ def test_the_window_is_read(defaults):
         ({"start": "2:00"}, {"start"}),
         ({"start": "24:00"}, {"start"}),
         ({"end": 1320}, {"end"}),
-        ({"start": "05:00"}, {"end"}),
-        ({"start": "22:00", "end": "04:00"}, {"end"}),
         ({"timeZone": "Berlin"}, {"timeZone"}),
         ({"timeZone": "../etc/passwd"}, {"timeZone"}),
         ({"timeZone": ["UTC"]}, {"timeZone"}),
@@ -130,21 +128,17 @@ def test_kured_reboots_one_server_at_a_time_within_the_window(declared_with):
     assert (said["--ds-namespace"], said["--ds-name"]) == (metadata["namespace"], metadata["name"])
 
 
-def test_a_server_that_reboots_leaves_its_load_balancers_and_comes_back():
+def test_a_server_that_needs_a_reboot_leaves_its_load_balancers_and_comes_back():
     spec = daemon_set("kured:1", RebootWindow(("sat",), "02:00", "05:00", "UTC"), 300)["template"]["spec"]
-    said = flags(spec["containers"][0]["command"])
+    (container,), (volume,) = spec["containers"], spec["volumes"]
+    said = flags(container["command"])
     before, after = (said[f"--{when}-reboot-node-labels"].split("=") for when in ("pre", "post"))
     assert before[0] == after[0] == EXCLUDED
     assert after[1] == "false"
     assert before[1] != "false"
-
-
-def test_it_sees_that_a_server_needs_a_reboot():
-    spec = daemon_set("kured:1", RebootWindow(("sat",), "02:00", "05:00", "UTC"), 300)["template"]["spec"]
-    (container,), (volume,) = spec["containers"], spec["volumes"]
     (mount,) = container["volumeMounts"]
     assert mount["name"] == volume["name"]
-    inside = flags(container["command"])["--reboot-sentinel"]
+    inside = said["--reboot-sentinel"]
     assert inside.replace(mount["mountPath"], volume["hostPath"]["path"]) == "/var/run/reboot-required"
     assert spec["tolerations"] == [{"operator": "Exists"}]  # control servers, and pools with taints
 

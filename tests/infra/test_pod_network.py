@@ -12,6 +12,7 @@ from ccm_pulumi.cluster import pod_network
 from ccm_pulumi.servers.nat import nat_script
 from hetzner_machines import namespaces
 from hetzner_machines.runner import inside
+from tests import child_processes
 
 
 def test_the_bridge_has_the_nodes_range_and_keeps_the_addresses_of_pods():
@@ -36,9 +37,7 @@ def test_only_what_leaves_the_cluster_is_translated():
     ],
 )
 def test_nft_takes_the_rules(rules):
-    done = subprocess.run(
-        ["nft", "--check", "-f", "-"], input=rules, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = child_processes.run(["nft", "--check", "-f", "-"], input=rules)
     if "Operation not permitted" in done.stderr or "cache initialization failed" in done.stderr:
         pytest.skip("nft may not be used here")
     assert done.returncode == 0, done.stderr
@@ -96,9 +95,7 @@ def test_pods_reach_the_metadata_service_only_where_a_setting_says_so():
 
 
 def run(namespace: str, *command: str, content: str = "") -> str:
-    done = subprocess.run(
-        inside(namespace, *command), input=content, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = child_processes.run(inside(namespace, *command), input=content)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

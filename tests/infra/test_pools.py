@@ -38,14 +38,10 @@ def test_without_pools_there_is_the_one_that_the_number_means(defaults):
     assert [server.role for server in settings.servers] == ["control", "worker-1", "worker-2", "worker-3"]
 
 
-def test_what_the_command_line_made_of_a_labels_value_is_a_text_again(defaults):
-    labels = {"gpu": True, "spot": False, "rack": 7, "disk": "fast"}
-    (pool,) = read_settings(pooled(defaults, [{**DB, "labels": labels}])).worker_pools
+def test_what_the_command_line_made_of_a_labels_value_or_a_snapshots_id_is_a_text_again(defaults):
+    given_labels = {"gpu": True, "spot": False, "rack": 7, "disk": "fast"}
+    (pool,) = read_settings(pooled(defaults, [{**DB, "labels": given_labels, "image": 4711}])).worker_pools
     assert pool.labels == {"gpu": "true", "spot": "false", "rack": "7", "disk": "fast"}
-
-
-def test_a_snapshots_id_is_an_image_though_the_command_line_made_a_number_of_it(defaults):
-    (pool,) = read_settings(pooled(defaults, [{**DB, "image": 4711}])).worker_pools
     assert pool.image == "4711"
 
 

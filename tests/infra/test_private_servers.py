@@ -5,7 +5,7 @@ from ipaddress import IPv4Network
 
 import asyncssh
 import pytest
-from control_servers import PROPS
+from control_servers import DYNAMIC, PROPS, of
 from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,11 +26,10 @@ from ccm_pulumi.cluster.pod_network import PodNetworkProvider
 from ccm_pulumi.cluster.ready_nodes import ReadyNodesProvider, ssh_command
 from ccm_pulumi.lib.errors import GatewayKeyError, HostKeyError, UnreachableError
 from ccm_pulumi.lib.ssh import Host, connect
-from ccm_pulumi.servers.nat import gateway_of, private_script
+from ccm_pulumi.servers.nat import private_script
 from ccm_pulumi.servers.server import BootProvider, NatSetupProvider, host_of
 from infra.ccm_image import ImportedImageProvider
 
-DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 PRIVATE = {"privateNodes": "true", "apiEndpoint": "load-balancer"}
 WINDOW = {"days": ["sun"], "start": "02:00", "end": "04:00", "timeZone": "Europe/Berlin"}
 NETWORK = IPv4Network("10.0.0.0/8")
@@ -49,9 +48,6 @@ def test_private_control_servers_need_an_address_of_the_api(defaults, endpoint):
 
 
 def test_what_else_they_cannot_have_is_named(defaults):
-    said = problems(defaults, privateNodes="true", kubeconfigPath="Pulumi.yaml")
-    assert list(said) == ["kubeconfigPath"]
-    assert "ccm-from-scratch:privateNodes. Remove" in said["kubeconfigPath"]
     rules = [{"protocol": "tcp", "port": 443, "sources": "any"}]
     pools = [{"name": "a", "count": 1, "firewall": rules}]
     said = problems(defaults, **PRIVATE, pools=json.dumps(pools))
@@ -93,10 +89,6 @@ def test_a_pool_that_says_nothing_is_as_the_stack(defaults, private, pools):
         wanted = [(not private) if one is None else one for one in pools]
         assert [pool.public_ipv4 for pool in settings.worker_pools] == wanted
     assert settings.has_nat is (private or False in pools)
-
-
-def of(registered, kind):
-    return {item.name: item for item in registered if item.type.endswith(kind)}
 
 
 def test_only_the_nat_server_is_public_and_all_go_through_it(declared_with):
@@ -317,11 +309,6 @@ async def test_who_is_missing_on_the_way_is_named(pair, unused_tcp_port_factory,
     with pytest.raises(UnreachableError, match=said):
         async with connect(host, timeout=0):  # one attempt is enough to know
             pass
-
-
-@given(network=st.integers(0, 255).map(lambda part: IPv4Network(f"10.{part}.0.0/16")))
-def test_the_route_goes_by_the_networks_first_address(network):
-    assert gateway_of(network) == str(network.network_address + 1)
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from control_servers import DYNAMIC, SERVER
 from infra_settings import read_settings
 
 from ccm_pulumi.config.labels import OURS
 from ccm_pulumi.config.placement import Placement
 
 TOKEN = "T" * 64
-DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 STACK = "pulumi:pulumi:Stack"
-SERVER = "hcloud:index/server:Server"
 
 
 class Program:
@@ -75,10 +74,12 @@ def test_everything_in_the_cloud_is_labelled(declared):
         assert item.inputs["name"].startswith("blue")
 
 
-def test_a_name_is_free_before_it_is_taken_again(declared):
+def test_a_name_is_free_before_it_is_taken_again_and_servers_go_before_their_network(declared):
     for item in declared().all:
         if item.type.startswith("hcloud:"):
             assert item.options.deleteBeforeReplace, item.type
+        if item.type == SERVER:
+            assert any(urn.endswith("network:Network::network") for urn in item.options.dependencies)
 
 
 def test_what_goes_with_its_server_is_not_deleted_one_by_one(declared):
@@ -91,17 +92,9 @@ def test_what_goes_with_its_server_is_not_deleted_one_by_one(declared):
     in_cluster = [item for item in program.all if item.type.startswith("kubernetes:")]
     assert len(in_cluster) >= 8
     assert all(item.options.deletedWith.endswith("ClusterIdentity::cluster") for item in in_cluster)
+    assert program.one(f"{DYNAMIC}Kubeconfig").options.deletedWith == ""
     subnet = program.one("hcloud:index/networkSubnet:NetworkSubnet")
     assert subnet.options.deletedWith.endswith("network:Network::network")
-
-
-def test_servers_go_before_their_network(declared):
-    for server in declared().of(SERVER):
-        assert any(urn.endswith("network:Network::network") for urn in server.options.dependencies)
-
-
-def test_the_kubeconfigs_file_is_removed_at_the_end(declared):
-    assert declared().one(f"{DYNAMIC}Kubeconfig").options.deletedWith == ""
 
 
 def test_the_cleanup_is_deleted_first_and_never_skipped(declared):

@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from pulumi.dynamic import ConfigureRequest
+from control_servers import at_cloud
 
 from ccm_pulumi.cluster.k3s_drift import API_SILENT
 from ccm_pulumi.cluster.k3s_installation import K3sServerProvider, Repair, repair_of
@@ -34,11 +34,7 @@ def rebuilt(cloud):
 
 @pytest.fixture
 def boot(cloud):
-    provider = BootProvider()
-    provider.configure(
-        ConfigureRequest(config={"hcloud:token": cloud.token, "hcloud:endpoint": cloud.endpoint})
-    )
-    return provider
+    return at_cloud(BootProvider(), cloud.endpoint, cloud.token)
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from control_servers import PROPS, cloud_server
+from control_servers import PROPS, at_cloud, cloud_server
 from fake_programs import programs
-from pulumi.dynamic import ConfigureRequest
 
 from ccm_pulumi.cluster.k3s_installation import K3sServerProvider, identity_of
 from ccm_pulumi.lib.errors import RemoteCommandError, VersionError
@@ -104,9 +103,7 @@ esac"""
     with serving(Asked) as port:
 
         async def create(**changes):
-            provider = K3sServerProvider()
-            there = {"hcloud:token": "T" * 64, "hcloud:endpoint": f"http://127.0.0.1:{port}/v1"}
-            provider.configure(ConfigureRequest(there))
+            provider = at_cloud(K3sServerProvider(), f"http://127.0.0.1:{port}/v1")
             try:
                 await asyncio.to_thread(provider.create, {**props, **changes})
             finally:

@@ -5,7 +5,7 @@ import asyncssh
 import pytest
 
 from ccm_pulumi.lib.errors import HostKeyError, RemoteCommandError, UnreachableError
-from ccm_pulumi.lib.ssh import Host, connect, connect_first, pauses
+from ccm_pulumi.lib.ssh import Host, connect, connect_first
 from ccm_pulumi.servers.keys import new_key_pair
 
 
@@ -80,14 +80,6 @@ async def test_no_server_listens(pair):
 
 def test_a_host_does_not_show_its_key(pair):
     assert "PRIVATE" not in repr(Host("127.0.0.1", pair["private_key"]))
-
-
-def test_pauses_grow_to_a_limit():
-    pause = pauses(lambda: 1.0)
-    taken = [pause() for _ in range(20)]
-    assert taken == sorted(taken)
-    assert taken[0] < 0.2
-    assert taken[-1] == 3.0
 
 
 async def test_the_first_control_server_that_is_ready_is_asked(host, monkeypatch):

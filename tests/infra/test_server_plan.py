@@ -1,10 +1,10 @@
 import dataclasses
 
 import pytest
+from control_servers import at_cloud
 from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
-from pulumi.dynamic import ConfigureRequest
 
 from ccm_pulumi.config.placement import Placement
 from ccm_pulumi.lib.errors import ConfigurationError, InfraError
@@ -21,7 +21,6 @@ from ccm_pulumi.servers.server_plan import (
     refusals,
     revision,
 )
-from tests.pulumi_lab import TOKEN
 
 CONTROLS = ["control", "control-2", "control-3"]
 
@@ -134,9 +133,8 @@ def test_settings_that_need_another_server(defaults, change, names):
 def test_the_guards_keep_the_only_control_server_until_its_loss_is_allowed(cloud):
     body = {"name": "c-1", "server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
     number = str(cloud.send("POST", "/servers", body)["server"]["id"])
-    plan, guard, installations = ServerPlanProvider(), ServerGuardProvider(), InstallationGuardProvider()
-    for provider in (plan, guard, installations):
-        provider.configure(ConfigureRequest({"hcloud:token": TOKEN, "hcloud:endpoint": cloud.endpoint}))
+    kinds = ServerPlanProvider, ServerGuardProvider, InstallationGuardProvider
+    plan, guard, installations = (at_cloud(kind(), cloud.endpoint) for kind in kinds)
 
     def asked(image, *allowed):
         one = Made("c-1", {"image": [image]}, is_control=True, image=image, server_type="cpx22")

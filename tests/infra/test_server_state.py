@@ -1,5 +1,5 @@
 import pytest
-from pulumi.dynamic import ConfigureRequest
+from control_servers import at_cloud
 
 from ccm_pulumi.lib.cloud_api import Cloud, Patience
 from ccm_pulumi.lib.errors import CloudError, InfraError
@@ -86,9 +86,7 @@ def test_a_server_runs_after_another_type_and_after_a_refused_one(site):
 
 
 def test_the_provider_sees_what_happened_and_repairs_it(site):
-    provider = ServerStateProvider()
-    there = {"hcloud:token": TOKEN, "hcloud:endpoint": site.cloud.endpoint}
-    provider.configure(ConfigureRequest(there))
+    provider = at_cloud(ServerStateProvider(), site.cloud.endpoint)
     wanted = {"server_id": site.server, "subnet_id": site.subnet_id, "subnet_range": "10.0.0.0/24"}
     wanted |= {"attached": True, "running": True, "types": ["cpx22", "cpx22"]}
     # a stack of an earlier version has the server without this resource

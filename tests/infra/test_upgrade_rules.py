@@ -2,11 +2,11 @@ import asyncio
 import json
 
 import pytest
+from control_servers import at_cloud, node
 from fake_programs import programs
 from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from hypothesis import strategies as st
-from pulumi.dynamic import ConfigureRequest
 from pulumi.runtime import rpc
 
 from ccm_pulumi.cluster import k3s_scripts
@@ -293,22 +293,6 @@ async def test_without_a_channel_server_the_installed_release_is_checked(control
         await control_server(**unknown, installs="v1.37.0+k3s1")
 
 
-def node(name="w-1", *, labels=None, annotations=None, control=False, **spec):
-    labels = (labels or {}) | ({"node-role.kubernetes.io/control-plane": "true"} if control else {})
-    return {
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": annotations or {}},
-        "spec": {"providerID": "hcloud://7", "podCIDR": "10.244.1.0/24", **spec},
-        "status": {
-            "conditions": [
-                {"type": "Ready", "status": "True"},
-                {"type": "NetworkUnavailable", "status": "False"},
-            ],
-            "nodeInfo": {"kubeletVersion": "v1.36.3+k3s1"},
-        },
-    }
-
-
 QUIET = Traffic(list, polls=3, pause=0)
 
 
@@ -352,10 +336,7 @@ def agent(machine, tmp_path):
     }
 
     async def update(before=(), **changes):
-        provider = K3sAgentProvider()
-        # no server listens there, so the program cannot ask whether load balancers still send traffic
-        there = {"hcloud:token": "T" * 64, "hcloud:endpoint": "http://127.0.0.1:9"}
-        provider.configure(ConfigureRequest(there))
+        provider = at_cloud(K3sAgentProvider())
         olds, news = {**props, **dict(before)}, {**props, **changes}
         result = await asyncio.to_thread(provider.update, "1", olds, news)
         (asked,) = (line.split()[1:] for line in commands_run() if line.startswith("install "))
@@ -409,7 +390,8 @@ async def test_an_agent_whose_installation_fails_stays_cordoned(agent, tmp_path)
     assert "uncordon" not in (tmp_path / "log").read_text()
 
 
-CONTROL = view(node("c", control=True))
+CONTROL_NODE = node("c", labels={"node-role.kubernetes.io/control-plane": "true"})
+CONTROL = view(CONTROL_NODE)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +399,6 @@ CONTROL = view(node("c", control=True))
     [
         (None, "the server has not joined the cluster"),
         (node(providerID="hcloud://6"), "the Node belongs to an older server with the ID 6"),
-        (node(providerID=""), "has not initialized the Node"),
         ({**node(), "status": {"conditions": []}}, "the Node is not ready"),
         (
             {**node(), "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
@@ -444,7 +425,7 @@ def test_the_kubelet_has_to_be_the_one_that_was_installed(installed, complete):
 
 
 def test_nothing_is_waited_for_before_there_is_a_cloud_controller_manager():
-    fresh = view(node("c", control=True, providerID=""))
+    fresh = view({**CONTROL_NODE, "spec": {"providerID": ""}})
     assert not still_lacks(None, [fresh], "7", None)
     assert not still_lacks(None, [], "7", None)
 
@@ -473,9 +454,8 @@ def again(machine):
     """What waits for the node w-1, whose cluster has these Nodes; gives what it does, and the steps."""
     has, host = machine
     found = node(labels=OURS, annotations={UPGRADING: ""}, unschedulable=True)
-    commands_run = has(found, nodes=[node("c", control=True), found])
-    provider = NodeReadinessGateProvider()
-    provider.configure(ConfigureRequest({"hcloud:token": "T" * 64, "hcloud:endpoint": "http://127.0.0.1:9"}))
+    commands_run = has(found, nodes=[CONTROL_NODE, found])
+    provider = at_cloud(NodeReadinessGateProvider())
     reached = {"address": host.address, "host_key": host.host_key, "private_key": host.private_key}
     props = {**reached, "server_id": "1", "node": "w-1", "member_id": "7", "installed": "v1.36.3+k3s1"}
     return provider, props, lambda: [line.split()[0] for line in commands_run()]

@@ -175,7 +175,6 @@ def _configure(root: Path) -> None:
 
 
 def _clone(machine: BareMachine, files: Sequence[Path], tree: Path) -> None:
-    """The tree as a clone of the machine's user."""
     home = machine.root / machine.home.relative_to("/")
     for file in files:
         (home / "project" / file).parent.mkdir(parents=True, exist_ok=True)

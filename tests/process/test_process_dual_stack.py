@@ -3,6 +3,7 @@ from ipaddress import IPv6Network
 import pytest
 import pytest_asyncio
 from process_world import open_world
+from test_process_nodes_and_routes import condition
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -29,13 +30,7 @@ async def start(world):
 
 async def test_a_node_has_addresses_of_both_and_a_route_for_the_family_that_is_routed(world):
     await start(world)
-
-    def settled(node):
-        return {c["type"]: c["status"] for c in node["status"]["conditions"]}.get(
-            "NetworkUnavailable"
-        ) == "False"
-
-    node = await world.node("alpha", settled)
+    node = await world.node("alpha", lambda node: (condition(node) or ("",))[0] == "False")
     # What --node-ip names counts for its type, as in Kubernetes' own framework: the public IPv4 address goes.
     assert {(one["type"], one["address"]) for one in node["status"]["addresses"]} == {
         ("Hostname", "alpha"),

@@ -138,7 +138,7 @@ async def live_a_life(world: World, ccm: Ccm) -> None:
     await world.sky.add_server("gamma")
     await world.nodes.power_on(HollowNode("gamma", node_ip="10.0.0.13"))
     patched = ("", "events", "patch")
-    await world.eventually(lambda: _used(world), lambda found: patched in found)
+    await world.eventually(lambda: asyncio.to_thread(used, world), lambda found: patched in found)
 
     # Services come and go, one of them without our consent
     for name in ("ordinary", "torn"):
@@ -165,10 +165,6 @@ async def tear_off(world: World, name: str) -> None:
     await world.sky.fault(method="DELETE", path="/load_balancers/*", status=500, times=2)
     await world.kube("DELETE", f"{SERVICES}/{name}")
     await change(world, name, {"metadata": {"finalizers": None}})
-
-
-async def _used(world: World) -> set[Right]:
-    return used(world)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -29,8 +29,7 @@ from sandbox.pulumi_cli.states import States
 from ccm_pulumi.servers.network import Network
 
 wanted = settings(ssh_allowed_cidrs="any", worker_count=int(os.environ.get("WORKERS", "1")))
-# the program does not connect to existing servers, and these servers are only records
-wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
+wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")  # these servers are only records
 labels = cluster_labels(wanted.cluster_name, "dev", {})
 adoption = Adoption(labels, fetcher(cloud_of({})), read_state())
 pulumi.runtime.register_stack_transformation(importing(adoption.import_id, pulumi.log.info))

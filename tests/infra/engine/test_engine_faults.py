@@ -19,7 +19,7 @@ import dataclasses, json
 from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
 controls, workers = json.loads(os.environ["COUNTS"])
 wanted = settings(ssh_allowed_cidrs="any", worker_count=workers)
-# the program does not connect to existing servers, and these servers are only records
+# these servers are only records
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig", control_count=controls)
 HetznerServers("c", wanted, HetznerNetwork("c", wanted))
 """

@@ -14,8 +14,7 @@ PROGRAM = """
 import dataclasses, json
 from ccm_pulumi.components import HetznerNetwork, HetznerServers, settings
 wanted = settings(ssh_allowed_cidrs="any", **json.loads(os.environ["WANTED"]))
-# the program does not connect to existing servers, and these servers are only records
-wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
+wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")  # these servers are only records
 HetznerServers("c", wanted, HetznerNetwork("c", wanted))
 """
 

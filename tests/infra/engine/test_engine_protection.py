@@ -17,8 +17,7 @@ E = os.environ.get
 wanted = settings(ssh_allowed_cidrs="any", worker_count=1, image=E("IMAGE", "ubuntu-24.04"),
     network_cidr=E("RANGE", "10.0.0.0/8"), cluster_cidr="10.64.0.0/16", protect=E("PROTECT") == "yes",
     allow_deletion_of=E("ALLOW", "").split())
-# the program does not connect to existing servers, and these servers are only records
-wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")
+wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")  # these servers are only records
 network = HetznerNetwork("n", wanted)
 servers = HetznerServers("s", wanted, network)
 guard_protected_resources(Place(), wanted, network, servers)
@@ -64,8 +63,7 @@ def test_a_destroy_deletes_nothing_and_says_what_to_do(protected: Lab, cloud: Em
         "ccm-from-scratch-worker-1": neither,
     }
     assert there(cloud)["networks"] == {"ccm-from-scratch": {"delete": False}}
-    done = protected.run("destroy", "--yes")
-    assert done.status == 0, done.out + done.err
+    protected.ask(["destroy", "--yes"])
     assert not any(there(cloud).values())
 
 
