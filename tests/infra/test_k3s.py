@@ -276,6 +276,7 @@ def test_a_node_joins_with_what_its_pool_says():
     marked = {"node_labels": {"disk": "fast"}, "node_taints": ["dedicated=db:NoSchedule"]}
     script = agent_script({**props, **marked}, RELEASE, reinstall=False)
     assert "--node-label=disk=fast --node-taint=dedicated=db:NoSchedule" in script
+    assert "export K3S_TOKEN=t\n" in script
     unmarked = agent_script(props, RELEASE, reinstall=False)
     assert "--node-" not in unmarked.replace("--node-ip", "").replace("--node-external-ip", "")
 

@@ -34,7 +34,7 @@ def test_what_a_node_lacks(found, lacks):
 )
 def test_exactly_the_incomplete_ones_are_lacking(wanted, there):
     nodes = {name: view(node(name, ready="True" if ready else "False")) for name, ready in there.items()}
-    missing = lacking(dict.fromkeys(wanted, "1"), nodes)
+    missing = lacking(dict.fromkeys(wanted, "7"), nodes)
     assert set(missing) == {name for name in wanted if not there.get(name)}
     assert all("not joined" in missing[name] for name in wanted - there.keys())
 
