@@ -76,7 +76,7 @@ def kubernetes(kubernetes_version: str) -> Toolchain:
     """Kubernetes of that version, without what machines need besides."""
     built = toolchain.find(cache_directory(os.environ), releases.control_plane(kubernetes_version))
     if built is None:
-        missing(f"Kubernetes {kubernetes_version} is not built: ./dev setup, ./dev test --kubernetes")
+        missing(f"Kubernetes {kubernetes_version} isn't built: run ./dev setup or ./dev test --kubernetes")
     return built
 
 
@@ -85,7 +85,7 @@ def machine_programs() -> Toolchain:
     """All programs, of the default version; ``kubernetes`` has those of the control plane."""
     built = toolchain.find(cache_directory(os.environ))
     if built is None:
-        missing("not all of the Kubernetes toolchain is built: ./dev setup builds it", for_machines=True)
+        missing("a part of the Kubernetes toolchain isn't built: run ./dev setup", for_machines=True)
     return built
 
 

@@ -82,14 +82,14 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             _stat(
                 "Leaders",
-                "Only one replica is the leader. The panel is empty without leader election.",
+                "Only one replica can be the leader. If leader election is disabled, the panel is empty.",
                 Query("sum(leader_election_master_status{@})", "leaders"),
                 steps=((None, "red"), (1, "green"), (2, "red")),
             ),
             _stat(
                 "Requests left",
-                "Share of the hourly requests to Hetzner's API that is left. All tokens of a project use one "
-                "quota.",
+                "Remaining share of the hourly request quota of Hetzner's API. All tokens of a project share "
+                "one quota.",
                 Query("min(ccm_hetzner_api_quota_remaining{@} / ccm_hetzner_api_quota_limit{@})", "left"),
                 unit="percentunit",
                 steps=_QUOTA_STEPS,
@@ -105,27 +105,27 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             _stat(
                 "Orphans",
-                "Objects in the cloud for Services that don't exist. They cost money.",
+                "Cloud objects of deleted Services, which Hetzner may charge for.",
                 Query("sum(ccm_load_balancer_orphans{@})", "orphans"),
                 steps=_ALARM_STEPS,
             ),
             _stat(
                 "Version",
-                "Of each process.",
+                "Version of each process.",
                 Query("kubernetes_build_info{@}", "{{git_version}}"),
                 text=True,
                 width=6,
             ),
             Panel(
                 "Readiness by check",
-                "0 means that the check fails. The log contains the reason. Empty if /metrics/slis isn't "
-                "scraped.",
+                "The value 0 means that the check fails. The log contains the reason. If Prometheus doesn't "
+                "scrape /metrics/slis, the panel is empty.",
                 (Query('min by (name) (kubernetes_healthcheck{@,type="readyz"})', "{{name}}"),),
                 width=12,
             ),
             Panel(
                 "Controllers that run",
-                "Controllers of the leader. Other replicas run no controllers.",
+                "Controllers that run on the leader. Other replicas run no controllers.",
                 (Query("sum by (name) (running_managed_controllers{@})", "{{name}}"),),
                 width=12,
             ),
@@ -135,18 +135,18 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         "Hetzner's API",
         (
             Panel(
-                "Requests an hour by operation",
-                "A project may send 3,600 an hour, unless Hetzner raised the limit.",
+                "Requests per hour, by operation",
+                "A project can send 3,600 requests per hour, unless Hetzner has raised the limit.",
                 (_rate("ccm_hetzner_api_requests_total", "operation", times=" * 3600"),),
             ),
             Panel(
-                "Errors an hour by code",
+                "Errors per hour, by code",
                 "Hetzner's error codes. The code no_answer means that there was no response.",
                 (_rate("ccm_hetzner_api_requests_total", "code", times=" * 3600", only=',code!="ok"'),),
             ),
             Panel(
                 "Quota",
-                "The quota refills continuously. Each response also reflects requests of other clients.",
+                "Hetzner refills the quota continuously. All clients of the project share the quota.",
                 (
                     Query("ccm_hetzner_api_quota_remaining{@}", "left, {{instance}}"),
                     Query("ccm_hetzner_api_quota_limit{@}", "limit, {{instance}}"),
@@ -154,13 +154,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Duration of requests",
-                "Until the answer is there.",
+                "Time until the response arrives.",
                 _quantiles("hcloud_api_request_duration_seconds", "method"),
                 unit="s",
             ),
             Panel(
                 "Requests on their way",
-                "Requests without a response, including requests that wait for the quota.",
+                "Requests that have no response yet, including requests that wait for the quota.",
                 (
                     Query("sum(hcloud_api_in_flight_requests{@})", "on their way"),
                     Query(
@@ -170,8 +170,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 ),
             ),
             Panel(
-                "Looks at servers a second",
-                "hit means that a cached list had the server, so no request was necessary.",
+                "Server lookups per second",
+                "The result hit means that a cached list contained the server, so the CCM sent no request.",
                 (_rate("cloud_controller_manager_server_cache_requests_total", "subsystem, result"),),
             ),
         ),
@@ -184,27 +184,27 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "Keys that are in the queue of a controller.",
                 (Query("sum by (name) (workqueue_depth{@})", "{{name}}"),),
             ),
-            Panel("Keys added a second", "How much happens.", (_rate("workqueue_adds_total", "name"),)),
+            Panel("Keys added per second", "Rate of changes.", (_rate("workqueue_adds_total", "name"),)),
             Panel(
-                "Retries an hour",
-                "Keys whose reconcile failed and is retried. The object has an Event with the reason.",
+                "Retries per hour",
+                "Keys that a controller retries after a failure. The object has an Event with the reason.",
                 (_rate("workqueue_retries_total", "name", times=" * 3600"),),
             ),
             Panel(
                 "Duration of work on a key",
-                "An action of Hetzner takes between some seconds and three minutes.",
+                "An action at Hetzner takes between a few seconds and three minutes.",
                 _quantiles("workqueue_work_duration_seconds", "name"),
                 unit="s",
             ),
             Panel(
                 "Time that keys wait",
-                "Time from a change of an object to the start of the reconcile.",
+                "Time from a change of an object until the controller processes the object.",
                 _quantiles("workqueue_queue_duration_seconds", "name"),
                 unit="s",
             ),
             Panel(
                 "Longest work now",
-                "A reconcile that takes more than ten minutes is stuck.",
+                "If processing a key takes more than ten minutes, the controller is stuck.",
                 (Query("max by (name) (workqueue_longest_running_processor_seconds{@})", "{{name}}"),),
                 unit="s",
             ),
@@ -214,31 +214,31 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         "Nodes and routes",
         (
             Panel(
-                "Age of Nodes when they are initialized",
+                "Time until a Node is initialized",
                 "Time from the creation of a Node until its taint is removed and Pods can run on it.",
                 _quantiles("node_controller_cloud_provider_taint_removal_delay_seconds", over="$__range"),
                 unit="s",
             ),
             Panel(
-                "Requests about Nodes that aren't Ready",
-                "Whether their servers still exist.",
+                "Cloud requests about Nodes that aren't Ready",
+                "Checks whether the servers of these Nodes still exist.",
                 (_rate("cloud_node_lifecycle_controller_cloud_provider_calls_total", "operation, result"),),
             ),
             Panel(
-                "Duration of a run over all nodes",
-                "Of the node lifecycle controller.",
+                "Duration of one check of all Nodes",
+                "Checks by the node lifecycle controller.",
                 _quantiles("cloud_node_lifecycle_controller_monitor_nodes_duration_seconds"),
                 unit="s",
             ),
             Panel(
-                "Syncs of routes an hour by outcome",
-                "noop: nothing to change.",
+                "Route syncs per hour, by outcome",
+                "The outcome noop means that no route changed.",
                 (_rate("route_controller_route_sync_total", "trigger, outcome", times=" * 3600"),),
                 width=12,
             ),
             Panel(
-                "Calls of the controllers an hour",
-                "By the official CCM's names.",
+                "Cloud operations of the controllers per hour",
+                "Operations have the official CCM's names.",
                 (_rate("cloud_controller_manager_operations_total", "op", times=" * 3600"),),
                 width=12,
             ),
@@ -267,7 +267,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 width=6,
             ),
             Panel(
-                "Target updates an hour",
+                "Target updates per hour",
                 "Updates of targets after nodes were added, removed or changed.",
                 (
                     Query(_HOURLY.format("service_controller_loadbalancer_sync_total"), "all"),
@@ -277,7 +277,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Duration of target updates",
-                "Of one load balancer.",
+                "Time to update the targets of one load balancer.",
                 _quantiles("service_controller_update_loadbalancer_host_latency_seconds", over="$__range"),
                 unit="s",
                 width=6,
@@ -288,7 +288,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         "The API server",
         (
             Panel(
-                "Requests a second",
+                "Requests per second",
                 "By method and status code. The code <error> means that there was no response.",
                 (_rate("rest_client_requests_total", "method, code"),),
             ),
@@ -300,7 +300,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Waiting for our own limit",
-                "--kube-api-qps and --kube-api-burst.",
+                "Time that requests wait because of --kube-api-qps and --kube-api-burst.",
                 _quantiles("rest_client_rate_limiter_duration_seconds", "verb"),
                 unit="s",
             ),
@@ -311,14 +311,14 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Memory",
-                "Resident memory. The limit in the chart is 256 MiB.",
+                "Resident memory. The Helm chart sets the limit to 256 MiB.",
                 (Query("process_resident_memory_bytes{@}", "{{instance}}"),),
                 unit="bytes",
                 width=6,
             ),
             Panel(
                 "Processor",
-                "Of one core.",
+                "Share of one core.",
                 (Query("rate(process_cpu_seconds_total{@}[$__rate_interval])", "{{instance}}"),),
                 unit="percentunit",
                 width=6,
@@ -331,8 +331,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 width=6,
             ),
             Panel(
-                "Starts in an hour",
-                "A process that starts more than three times restarts repeatedly.",
+                "Starts in the last hour",
+                "More than three starts mean that the process crashes repeatedly.",
                 (Query("changes(process_start_time_seconds{@}[1h])", "{{instance}}"),),
                 width=6,
             ),

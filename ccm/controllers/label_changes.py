@@ -31,7 +31,7 @@ def labels_for(
     skipped: dict[str, str] = {}
     for key, value in instance.labels.items():
         if RESERVED_LABEL.search(key):
-            skipped[key] = "the domain of this label is reserved for Kubernetes"
+            skipped[key] = "the prefix of this label is reserved for Kubernetes"
         elif present.get(key, value) not in (value, ours.get(key)):
             skipped[key] = f"the Node already has this label with the value {present[key]!r}"
         else:

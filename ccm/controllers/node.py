@@ -152,7 +152,7 @@ class NodeController:
         since = self._status_failing_since
         if since is None or loop_time() - since < 2 * self._options.status_update_frequency:
             return None
-        return f"the controller has failed to list the machines for {loop_time() - since:.0f} s"
+        return f"for {loop_time() - since:.0f} s, the controller has failed to list the machines"
 
     async def reconcile(self, name: str) -> float | None:
         """Reconcile a Node; returns seconds until a retry. Raises NodeNotInitialized or KubernetesError."""
@@ -243,7 +243,7 @@ class NodeController:
 
     def _explain_failure(self, node: Node, error: CloudError) -> None:
         """Report why a Node keeps its taint. An error without notices is reported only if it lasts."""
-        text = f"The cloud provider could not read the machine of this Node: {error}"
+        text = f"The CCM could not get the machine of this Node from the cloud provider: {error}"
         lasting = [Notice("NodeNotInitialized", text)]
         passing = self.queue.failures(node.metadata.name) < _PASSING
         report(self._recorder, reference_to(node), error.notices or ([] if passing else lasting))

@@ -69,7 +69,7 @@ def _parse(provided: str) -> list[IPv4Address | IPv6Address]:
     if len(ips) > 2:
         raise ValueError(f"{provided!r} has more than two addresses")
     if len(ips) == 2 and ips[0].version == ips[1].version:
-        raise ValueError(f"{provided!r} must be of different families")
+        raise ValueError(f"{provided!r} must be one IPv4 address and one IPv6 address")
     if len(ips) == 2 and any(ip.is_unspecified for ip in ips):
         raise ValueError(f"{provided!r} has an unspecified address")
     return ips

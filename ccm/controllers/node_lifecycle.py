@@ -86,7 +86,7 @@ class NodeLifecycleMetrics:
         )
         self.paused = Gauge(
             "ccm_node_lifecycle_deletions_paused",
-            "1 while the CCM deletes no Nodes, because most servers are missing; otherwise 0.",
+            "1 if the CCM pauses the deletion of Nodes because most servers are missing; otherwise 0.",
             registry=registry,
         )
 
@@ -146,12 +146,12 @@ class NodeLifecycleController:
         if not self._nodes.synced.is_set():
             return "the list of nodes is not complete yet"
         if self._breaker.verdict is Verdict.STOP:
-            return "this project has no machine of any Node, so no Node is deleted. Check the token"
+            return "no Node has a machine in this project, so the CCM deletes no Node. Check the token"
         silence = 0.0 if self._failing_since is None else loop_time() - self._failing_since
         if silence < _PATIENCE:
             return None
         return (
-            f"the controller has failed to check the machines of nodes that are not ready for {silence:.0f} s"
+            f"for {silence:.0f} s, the controller has failed to check the machines of Nodes that aren't Ready"
         )
 
     async def monitor(self) -> None:
@@ -359,11 +359,11 @@ class NodeLifecycleController:
 
 
 _PAUSED = {
-    Verdict.WAIT: "The machine of this Node does not exist. The Node is not deleted yet, because "
-    "most machines of other Nodes do not exist either, or could not be checked",
-    Verdict.STOP: "This project has no machine of any Node. The token may belong to another project, so "
-    "no Node is deleted. If you deleted the machines, delete the Node yourself, or run the CCM with "
-    f"{MASS_DELETION_BREAKER_OFF}",
+    Verdict.WAIT: "The machine of this Node does not exist. The CCM doesn't delete the Node yet, "
+    "because the machines of most other Nodes also don't exist, or could not be checked",
+    Verdict.STOP: "This project has no machine for any of the cluster's Nodes. The token may belong to "
+    "another project, so the CCM deletes no Node. If you deleted the machines, delete the Nodes yourself, "
+    f"or run the CCM with {MASS_DELETION_BREAKER_OFF}",
 }
 
 

@@ -59,7 +59,7 @@ KEY = "routes"
 NEARLY_FULL = 0.9
 DISPUTE = 3600.0  # seconds for which the controller doesn't replace a recreated route again
 TOGETHER = 0.5  # seconds during which changes of Nodes are combined into one run
-_NOT_SEEN = "the CCM can't read the machines of most nodes, or some machines in the network"
+_NOT_SEEN = "the CCM can't read the machines of most Nodes, or can't read all machines in the network"
 # Default object for Events about the network as a whole.
 _KUBE_SYSTEM = ObjectReference(api_version="v1", kind="Namespace", name="kube-system")
 
@@ -154,7 +154,7 @@ class RouteController:
             return f"{self._held_back} routes are not deleted, because {_NOT_SEEN}"
         if self._failing_since is None or loop_time() - self._failing_since < 600:
             return None
-        return f"reconciling the routes has failed for {loop_time() - self._failing_since:.0f} s"
+        return f"for {loop_time() - self._failing_since:.0f} s, every attempt to reconcile routes has failed"
 
     async def _reconcile_and_return(self, _: str) -> float:
         started = loop_time()
@@ -325,7 +325,7 @@ class RouteController:
         after = len(table.routes) - len(plan.deletions) + len(plan.creations)
         if table.limit is not None and plan.creations and after > NEARLY_FULL * table.limit:
             for route_spec in plan.creations:
-                message = f"The network will have {after} routes, and the limit is {table.limit} routes"
+                message = f"After this change, the network has {after} routes (limit: {table.limit})"
                 self._warn(route_spec.node, "RouteLimitNear", message)
 
     def _explain_replaced(self, plan: RoutePlan, table: RouteTable) -> None:

@@ -295,15 +295,16 @@ def _spec_of(claim: _Claim, existing: Route | None, table: RouteTable) -> RouteS
     if claim.present:
         return RouteSpec(name, destination, Route(destination, machine.address), present=True)
     if claim.route is None:
-        problem = f"the machine's address in the network, {machine.address}, isn't an InternalIP of the node"
+        problem = f"the machine has the address {machine.address} in the network, but the node has no "
+        problem += "InternalIP with this address"
         return RouteSpec(name, destination, problem=problem)
     if existing is None:
         return RouteSpec(name, destination, claim.route)
     other = table.machines.get(existing.gateway)
-    owner = f"machine {other.name}, which doesn't belong to this node" if other else "no machine"
+    owner = f"machine {other.name}, not to the machine of this node" if other else "no machine"
     problem = (
-        f"the network already routes this pod CIDR to {existing.gateway}, {owner}. If the existing route "
-        "is wrong, delete the route"
+        f"the network already routes this pod CIDR to {existing.gateway}. This address belongs to {owner}. "
+        "If the existing route is wrong, delete the route"
     )
     return RouteSpec(name, destination, problem=problem)
 

@@ -182,8 +182,8 @@ def explain_absence(
         shared = sorted(own & addresses)
         if shared:
             message += (
-                f". {kind} {number} has this node's address {shared[0]}, but is named {name!r}. Rename one "
-                "of them"
+                f". {kind} {number} has the address {shared[0]} of this Node, but its name is {name!r}. "
+                "Rename the server or the Node"
             )
             break
     else:
@@ -191,7 +191,7 @@ def explain_absence(
             machine for machine in _known(servers, dedicated or ()) if machine[2].lower() == node.name.lower()
         )
         for kind, number, name, _ in alike:
-            message += f". {kind} {number} is named {name!r}. Rename it, because names are case-sensitive"
+            message += f". {kind} {number} is named {name!r}. Names are case-sensitive, so rename this server"
             break
     return Notice(REASON, message)
 

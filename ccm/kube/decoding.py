@@ -101,7 +101,7 @@ def decode_event(line: bytes, kind: type[T]) -> WatchEvent[T] | None:
         if raw.type == "ERROR":
             raise _error_of_status(0, decode(raw.object, _Status))
     except msgspec.DecodeError as error:
-        raise _bad_answer(f"a line of the watch can't be decoded: {error}") from error
+        raise _bad_answer(f"a line of the watch response can't be decoded: {error}") from error
     event_type = _EVENT_TYPES.get(raw.type)
     if event_type is None:
         log.warning("odd_watch_event", type=raw.type)
@@ -178,5 +178,6 @@ class LineSplitter:
         if rest:
             self._length += len(rest)
             if self._length > self._longest:
-                raise AnswerTooLarge(message=f"a line of the watch is longer than {self._longest} bytes")
+                text = f"a line of the watch response is longer than {self._longest} bytes"
+                raise AnswerTooLarge(message=text)
             self._parts.append(rest)

@@ -111,7 +111,8 @@ class LeaderElector:
         """An error message if this leader hasn't renewed the Lease for much too long, otherwise None."""
         silence = self._clock() - self._renewed_at
         if self.is_leader and silence > self._times.duration + _HEALTH_GRACE:
-            return f"failed election to renew leadership on lease {self._name}: {silence:.0f} s ago"
+            failure = f"failed election to renew leadership on lease {self._name}"
+            return f"{failure}: the last renewal was {silence:.0f} s ago"
         return None
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

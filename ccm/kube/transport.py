@@ -128,7 +128,7 @@ def _from_service_account(
             loader: Any = InClusterConfigLoader(str(token), str(authority), False, environment)
             loader.load_and_set(configuration)
         except (ConfigException, OSError) as error:
-            problem = f"--kubeconfig is not given, and this isn't a Pod with a service account: {error}"
+            problem = f"--kubeconfig is not set, and the CCM isn't in a Pod with a service account: {error}"
             raise ConfigurationError([problem]) from error
 
     return load

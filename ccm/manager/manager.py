@@ -119,9 +119,8 @@ class Manager:
                 for entry, controller in controllers:
                     await self._start(entry, controller, group)
                 if not controllers:
-                    log.warning(
-                        "nothing_to_do", why="all controllers are disabled, or the cloud has no capabilities"
-                    )
+                    why = "all controllers are disabled, or the cloud provider supports none of them"
+                    log.warning("nothing_to_do", why=why)
                     await asyncio.Event().wait()
                 # Existing objects stay, so the garbage collector needn't scan them repeatedly.
                 gc.collect()
@@ -172,10 +171,8 @@ class Manager:
 
     def _queues_move(self) -> str | None:
         stuck = {name: age for name, age in self._metrics.longest_work().items() if age > _STUCK}
-        queues = ", ".join(f"{name} for {age:.0f} s" for name, age in stuck.items())
-        return (
-            f"the controller has not finished processing a key of queue {queues} in time" if stuck else None
-        )
+        queues = ", ".join(f"{name} ({age:.0f} s)" for name, age in stuck.items())
+        return f"processing of a key takes too long in these queues: {queues}" if stuck else None
 
     async def _start(self, entry: Entry, controller: Controller, group: asyncio.TaskGroup) -> None:
         log.info("controller_started", controller=entry.name)
@@ -194,7 +191,7 @@ def _informer_check(informer: Informer[Any]) -> Callable[[], str | None]:
         silence = 0.0 if since is None else loop_time() - since
         if silence < _STALE:
             return None
-        return f"watching {informer.path} has failed for {silence:.0f} s: {informer.last_error}"
+        return f"for {silence:.0f} s, the CCM has failed to watch {informer.path}: {informer.last_error}"
 
     return check
 

@@ -48,6 +48,6 @@ def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Export
         )
     except ValueError as error:  # the import of the SDK parses some variables
         problems.append(
-            f"{endpoint}: the variable enables tracing, but OpenTelemetry rejects a variable: {error}"
+            f"{endpoint}: the variable enables tracing, but OpenTelemetry rejects a variable's value: {error}"
         )
     return None

@@ -136,7 +136,7 @@ class Deployed:
 
     def describe(self, name: str) -> str:
         """For people; no values, since some are secret."""
-        shell = f"; variables of this shell take precedence: {', '.join(self.own)}" if self.own else ""
+        shell = f"; your shell's variables take precedence: {', '.join(self.own)}" if self.own else ""
         return f"• settings of {name}{shell}"
 
 

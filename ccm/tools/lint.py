@@ -56,7 +56,7 @@ def lint(
         raise Unreadable(f"{name}: lists or mappings are nested too deeply") from error
     except (LookupError, AttributeError) as error:  # PyYAML's own, as for ``!!bool perhaps``
         raise Unreadable(
-            f"{name}: this is not YAML: a tag such as !!bool is before a value of another type"
+            f"{name}: invalid YAML: the type of a tag, such as !!bool, doesn't match its value"
         ) from error
     except (yaml.YAMLError, ValueError) as error:
         # The parser's own words have the line, with a caret below the place.
@@ -243,7 +243,7 @@ def _content(name: str) -> str:
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except IsADirectoryError as error:
-        raise Unreadable(f"{name}: this is a directory: list its files, such as {name}/*.yaml") from error
+        raise Unreadable(f"{name}: this is a directory. Give its files, such as {name}/*.yaml") from error
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise Unreadable(f"{name}: can't be read: {why}") from error

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ccm.cloud import Cloud, CloudError, Instance, InstanceNotFound, KnowsOthers, LoadBalancers, NotOurs
 from ccm.controllers.label_changes import followed, labels_for, promoted_labels
-from ccm.controllers.names import UNINITIALIZED_TAINT
+from ccm.controllers.names import OUT_OF_SERVICE_TAINT, SHUTDOWN_TAINT, UNINITIALIZED_TAINT
 from ccm.controllers.node import introduction
 from ccm.controllers.node_addresses import wanted_addresses
 from ccm.controllers.node_lifecycle import SHUTDOWN, free_volumes, is_our_taint
@@ -73,7 +73,7 @@ async def plan_for(subject: str, context: ControllerContext) -> Findings:
     looked_after = [one for one, controllers in known.items() if any(map(context.options.runs, controllers))]
     if kind and plural not in looked_after:
         entries = ",".join(context.options.flags["controllers"])
-        raise ConfigurationError([f"plan: no controller of --controllers={entries} changes {plural}"])
+        raise ConfigurationError([f"plan: --controllers={entries} disables the controllers of {plural}"])
     findings = Findings()
     work = {"nodes": _nodes, "services": _services, "routes": _routes}
     async with _synced(context):
@@ -93,7 +93,7 @@ async def compare(subject: str, context: ControllerContext, other: str) -> Findi
     balancers = context.cloud.load_balancers
     if kind not in ("", "service", "services"):
         raise ConfigurationError(
-            [f"plan: --for applies only to Services: {subject!r} is not service/NAME or services"]
+            [f"plan: --for requires service/NAME or services, but the argument is {subject!r}"]
         )
     if not isinstance(balancers, KnowsOthers) or other not in balancers.others:
         known = ", ".join(balancers.others) if isinstance(balancers, KnowsOthers) else "none"
@@ -169,9 +169,7 @@ async def _orphans(context: ControllerContext, balancers: LoadBalancers, finding
     except CloudError as error:
         findings.errors["orphans"] = str(error)
         return
-    steps = [
-        (f"don't change {orphan.what}, because its Service ({orphan.uid}) does not exist") for orphan in found
-    ]
+    steps = [f"keep {one.what} unchanged, because its Service ({one.uid}) does not exist" for one in found]
     if steps:
         findings.steps["orphans"] = steps
 
@@ -185,7 +183,7 @@ async def _routes(_name: str, context: ControllerContext, findings: Findings) ->
     except CloudError as error:
         findings.errors["routes"] = str(error)
         return
-    steps = [f"delete route to {route.destination} by {route.gateway}" for route in plan.deletions]
+    steps = [f"delete route to {route.destination} via gateway {route.gateway}" for route in plan.deletions]
     steps += [
         (f"create route to {route_spec.destination} for node {route_spec.node}")
         for route_spec in plan.creations
@@ -258,16 +256,19 @@ def _lifecycle_steps(node: Node, answer: Instance | InstanceNotFound, options: O
     chosen = lifecycle_options(options)
     if is_ready(node):
         is_marked = remove_taints(node, is_our_taint)
-        return ["remove the taint of nodes whose machine is shut down"] if is_marked else []
+        return ["remove the taints that the CCM set because the machine was shut down"] if is_marked else []
     if isinstance(answer, InstanceNotFound):
         may_go = node.spec.provider_id or chosen.delete_without_provider_id
-        gone = "delete the Node, after the cloud confirmed that its machine doesn't exist"
+        gone = "delete the Node, if the cloud confirms that its machine doesn't exist"
         return [gone] if may_go else []
     if not answer.shut_down:
         return []
-    steps = ["add the taint of nodes whose machine is shut down"] if add_taint(node, SHUTDOWN) else []
+    steps = (
+        [f"add the taint {SHUTDOWN_TAINT}, because the machine is off"] if add_taint(node, SHUTDOWN) else []
+    )
     if chosen.out_of_service and free_volumes(node):
-        steps.append("add the taint that frees volumes and Pods of nodes whose machine is shut down")
+        why = "so that Kubernetes deletes the Pods of the node and detaches their volumes"
+        steps.append(f"add the taint {OUT_OF_SERVICE_TAINT}, {why}")
     return steps
 
 
@@ -282,7 +283,7 @@ async def _synced(context: ControllerContext) -> AsyncGenerator[None, None]:
                 await informer.synced.wait()
     except TimeoutError:
         why = next((one.last_error for one in watched if one.last_error), "no answer")
-        raise CcmError(f"the API server can't be read: {why}") from None
+        raise CcmError(f"can't read Nodes and Services from the API server: {why}") from None
     else:
         yield
     finally:
@@ -299,19 +300,20 @@ Usage:
 SUBJECT is service/NAME, service/NAMESPACE/NAME, services, node/NAME, nodes or routes. Without SUBJECT, the
 command prints the changes of all Services, Nodes and routes.
 
-The command needs the same flags and environment variables as the running CCM. --settings-from reads them from
-the Deployment or DaemonSet (daemonset/...) of our CCM or of the official CCM, and from its Secrets and
-ConfigMaps. Variables of this shell and flags on the command line take precedence.
+The command needs the flags and environment variables of the running CCM. --settings-from reads these flags
+and variables from the Deployment or DaemonSet (daemonset/...) of our CCM or of the official CCM, and from the
+Secrets and ConfigMaps that this object references. Variables of your shell and flags on the command line take
+precedence.
 
---for=official prints which annotations of the Services the official CCM (v1.39.0) can't read or would treat
-differently. It also prints what to change before you switch back to the official CCM.
+--for=official prints the annotations that the official CCM (v1.39.0) can't read or would treat differently.
+--for=official also prints the changes that you must make before you switch back to the official CCM.
 
 Without --kubeconfig, the command uses the file in KUBECONFIG. If KUBECONFIG isn't set, the command uses the
 service account of the Pod.
 """
 _WHERE_SETTINGS_ARE = (
-    "flags and environment must be those of the running manager: "
-    "--settings-from=deployment/NAMESPACE/NAME reads them from the cluster"
+    "the command needs the flags and environment variables of the running CCM. The option "
+    "--settings-from=deployment/NAMESPACE/NAME reads these settings from the cluster"
 )
 
 

@@ -34,7 +34,7 @@ def main() -> int:
     """Take both; returns an exit code."""
     chromium = shutil.which("chromium")
     if chromium is None:
-        sys.exit("Chromium is missing; Debian: apt-get install chromium")
+        sys.exit("Chromium isn't installed. On Debian, run: apt-get install chromium")
     terminal = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     for command in _COMMANDS:
         terminal.print(Text.assemble(("$ ", "bold green"), (command, "bold")))

@@ -253,7 +253,7 @@ class ServiceController:
             self._syncer.report_warning(
                 service,
                 "ServiceContested",
-                f"{text}. The controller writes these fields again, with increasing delays",
+                f"{text}. The service controller writes its own values again, with increasing delays",
             )
         if look.after is not None:
             self.queue.add_after(key, look.after)

@@ -36,6 +36,6 @@ class ServiceMetrics:
         )
         self.orphans = Gauge(
             "ccm_load_balancer_orphans",
-            "The number of objects in the cloud whose Service in this cluster no longer exists.",
+            "The number of cloud objects that belong to deleted Services of this cluster.",
             registry=registry,
         )

@@ -52,8 +52,8 @@ class StatusRefused(ServiceNotSynced):
     def __init__(self, retry_after: float) -> None:
         self.retry_after = retry_after
         super().__init__(
-            "the API server doesn't accept the load balancer's addresses in the status. The controller "
-            "retries with increasing delays"
+            "the API server rejects the load balancer's addresses in the Service's status, or another client "
+            "removes these addresses. The controller retries with increasing delays"
         )
 
 
@@ -193,8 +193,8 @@ class ServiceSyncer:
             if not orphan.name:
                 continue  # the name of the Service is unknown
             text = (
-                f"{orphan.what} was created for this Service, but this Service no longer uses "
-                "it. If nothing else uses it, delete it"
+                f"{orphan.what} was created for this Service, but the Service no longer uses "
+                "this resource. If nothing else uses the resource, delete the resource"
             )
             reference = ObjectReference(
                 api_version="v1", kind="Service", namespace=orphan.namespace, name=orphan.name, uid=orphan.uid

@@ -36,7 +36,7 @@ class ProjectToken:
         """Raise TokenChanged if the caller holds another token than the last one."""
         if not self.is_held:
             raise TokenChanged(
-                "the token changed during the request, and results of two tokens can't be combined"
+                "the token changed during the request. The CCM can't combine results from different tokens"
             )
 
     @property

@@ -161,7 +161,8 @@ class HetznerLoadBalancers:
         ingress = ingress_of(balancer, spec)
         if not ingress:
             network = self.inventory.project.network is not None
-            why = spec.why_no_address(network=network) or "the load balancer has no address for the status"
+            why = spec.why_no_address(network=network)
+            why = why or "the load balancer has no address that the CCM can write into the Service's status"
             notices.append(Notice("LoadBalancerWithoutAddress", why))
         return LoadBalancerResult(ingress, steps, tuple(notices))
 

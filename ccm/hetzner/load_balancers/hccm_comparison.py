@@ -40,26 +40,26 @@ _CHECKS = ("health-check-port", "health-check-interval", "health-check-timeout",
 NAME = "official"
 OURS: Mapping[str, str] = {
     "adopt": (
-        "the official CCM doesn't support the key, and deletes the load balancer together with the Service. "
-        "To prevent that, annotate delete-protection: 'true' while our CCM still runs"
+        "the official CCM doesn't support this annotation, and deletes the load balancer when you delete the "
+        "Service. While our CCM is still running, set delete-protection: 'true' to prevent the deletion"
     ),
     "share": (
-        "the official CCM doesn't support the key. One of the Services keeps the load balancer, and the "
-        "other Services get their own load balancers with new addresses. Remove the key from one Service at "
-        "a time while our CCM still runs, and move clients to the new addresses"
+        "the official CCM doesn't support this annotation. One of the Services keeps the load balancer. The "
+        "other Services get their own load balancers with new addresses. While our CCM is still running, "
+        "remove the annotation from one Service at a time, and move clients to the new addresses"
     ),
     "preserve-foreign": (
-        "the official CCM doesn't support the key, and removes ports and targets that other clients added. "
-        "Move those ports and targets to another load balancer first"
+        "the official CCM doesn't support this annotation, and removes ports and targets that other clients "
+        "added. Before you switch, move these ports and targets to another load balancer"
     ),
     "labels": (
-        "the official CCM doesn't support the key. Existing labels stay, and changes to the annotation have "
-        "no effect"
+        "the official CCM doesn't support this annotation. Existing labels remain. Changes to the annotation "
+        "have no effect"
     ),
     "delete-protection": (
-        "the official CCM doesn't support the key. A protected load balancer keeps its protection, and "
-        "remains after you delete its Service. Remove the protection at Hetzner before you delete the "
-        "Service"
+        "the official CCM doesn't support this annotation. A protected load balancer keeps its protection, "
+        "and remains after you delete its Service. Before you delete the Service, remove the protection at "
+        "Hetzner"
     ),
 }
 """For each key that the official CCM doesn't support: the behavior of the official CCM, and the steps before
@@ -104,9 +104,9 @@ def compare_with_hccm(
 def _class(name: str) -> Iterator[str]:
     if name:
         yield (
-            f"spec.loadBalancerClass: {name!r}: the official CCM ignores Services with a class. It "
-            "doesn't update the targets, and the load balancer remains after you delete the Service. "
-            "Recreate the Service without a class"
+            f"spec.loadBalancerClass: {name!r}: the official CCM ignores Services with a class. The "
+            "official CCM doesn't update the targets, and doesn't delete the load balancer when you delete "
+            "the Service. Recreate the Service without a class"
         )
 
 
@@ -115,7 +115,8 @@ def _adopted(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[st
     if balancer is None or ADOPTED not in balancer.labels or balancer.protection.delete:
         return
     if not service.annotations.get(PREFIX + "adopt", "").strip():
-        yield f"load balancer {balancer.name} ({balancer.id}) was adopted: {OURS['adopt']}"
+        adopted = f"load balancer {balancer.name} ({balancer.id}) with the annotation adopt"
+        yield f"our CCM adopted {adopted}: {OURS['adopt']}"
 
 
 def _used_by_others(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[str]:
@@ -125,8 +126,8 @@ def _used_by_others(service: ServiceView, balancer: LoadBalancer | None) -> Iter
     if balancer is not None and theirs and not service.annotations.get(PREFIX + "share", "").strip():
         yield (
             f"load balancer {balancer.name} ({balancer.id}) has ports of other Services "
-            f"({enumerated(theirs)}). The official CCM removes these ports. Remove the key share from "
-            "those Services while our CCM still runs"
+            f"({enumerated(theirs)}). The official CCM removes these ports. While our CCM is still "
+            f"running, remove the annotation {PREFIX}share from those Services"
         )
 
 
@@ -155,14 +156,13 @@ def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancer
             if key == name or key not in PORT_KEYS or not value.strip() or name in spec.problems:
                 continue
             general = service.annotations.get(PREFIX + key, "").strip()
-            says = f"{key} is {shown(general)}" if general else f"{key} is not set"
-            text = (
-                f"{name}: the official CCM doesn't support keys for single ports, and for all ports, {says}"
-            )
+            says = shown(general) if general else "not set"
+            text = f"{name}: the official CCM doesn't support keys for single ports. The annotation {key}, "
+            text += f"which applies to all ports, is {says}"
             if key == "protocol":
                 became = theirs.ports[number].protocol
                 lost = " without certificates" if asked.protocol == "https" != became else ""
-                text += f", so port {number} becomes {became}{lost}, without an Event"
+                text += f", so the official CCM changes port {number} to {became}{lost}, and sends no Event"
             yield f"{text}. Set {key} for all ports, or move the port to its own Service"
 
 
@@ -181,8 +181,8 @@ def _unreadable(service: ServiceView, spec: LoadBalancerSpec) -> Iterator[str]:
             continue  # also invalid for our CCM, but not used, for example without a port of the protocol
         if better == value and better:
             continue
-        instead = f"write {better!r}" if better else "leave the annotation out"
-        yield f"{name}: {shown(value)}: {_consequence(key.name, key.official)}; {instead}"
+        instead = f"Set the value {better!r}" if better else "Remove the annotation"
+        yield f"{name}: {shown(value)}: {_consequence(key.name, key.official)}. {instead}"
 
 
 def _primary_ips(
@@ -195,32 +195,30 @@ def _primary_ips(
         if not reference.isdigit():
             instead = str(known) if known else "its ID"
             yield (
-                f"{key}: {shown(reference)}: the official CCM requires the ID of a Primary IP: write "
-                f"{instead}"
+                f"{key}: {shown(reference)}: the official CCM requires the ID of a Primary IP. Change "
+                f"the value to {instead}"
             )
         if balancer is None and not (spec.location or defaults.location):
             yield (
                 f"{key}: {shown(reference)}: the official CCM doesn't use the location of the Primary IP. "
-                f"Annotate {PREFIX}location with that location"
+                f"Set the annotation {PREFIX}location to this location"
             )
 
 
 def _consequence(name: str, reading: OfficialFormat) -> str:
     if name in _READ_AT_DELETION:
-        return (
-            "the official CCM rejects this value and keeps retrying. It also can't delete the load balancer"
-        )
+        return "the official CCM rejects this value, keeps retrying, and also can't delete the load balancer"
     if name == "certificate-type":
         return (
             "the official CCM accepts only the exact value 'managed', and treats this certificate as uploaded"
         )
     if reading is OfficialFormat.LIST:
         return (
-            "the official CCM doesn't ignore blanks and empty items in a list, and finds no "
-            "certificates with these names"
+            "the official CCM keeps white space and empty items in the list, and finds no certificates for "
+            "these items"
         )
     if reading is OfficialFormat.STAGING:
-        return "the official CCM rejects this value, and uses the value false"
+        return "the official CCM rejects this value, and uses false instead"
     if reading in _LITERAL:
         return "the official CCM uses this value unchanged"
     return "the official CCM rejects this value and keeps retrying"
@@ -238,8 +236,8 @@ def _check_by_https(
     )
     if chosen == "https":
         yield (
-            f"{PREFIX}health-check-protocol: 'https': {error}; write 'http', and "
-            "health-check-http-validate-certificate: 'true'"
+            f"{PREFIX}health-check-protocol: 'https': {error}. Set health-check-protocol to "
+            "'http', and health-check-http-validate-certificate to 'true'"
         )
     if chosen or not any(port.protocol == "https" for port in theirs.ports.values()):
         return
@@ -255,7 +253,8 @@ def _check_by_https(
     ]
     if set_here or by_environment:
         why = ", ".join([*set_here, *by_environment])
-        yield (f"{PREFIX}protocol: 'https' together with {why}: {error}; write health-check-protocol: 'http'")
+        what = f"{PREFIX}protocol is 'https', and these settings configure a health check: {why}. Therefore, "
+        yield f"{what}{error}. Set health-check-protocol to 'http'"
 
 
 def _local(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer | None) -> Iterator[str]:
@@ -271,16 +270,16 @@ def _local(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer 
     if any(check is None or not check.chosen for check in checks):
         number = service.health_check_node_port or "<spec.healthCheckNodePort>"
         yield (
-            "spec.externalTrafficPolicy: 'Local': the official CCM checks node ports with TCP. Our CCM "
-            "checks kube-proxy. To keep this check, annotate health-check-protocol: 'http', "
-            f"health-check-port: '{number}', health-check-http-path: '/healthz' and http-status-codes: "
-            "'200'"
+            "spec.externalTrafficPolicy: 'Local': our CCM checks kube-proxy, but the official CCM checks "
+            "node ports with TCP. To check kube-proxy with the official CCM, set these annotations: "
+            f"health-check-protocol: 'http', health-check-port: '{number}', health-check-http-path: "
+            "'/healthz' and http-status-codes: '200'"
         )
 
 
 def _no_tcp(service: ServiceView) -> Iterator[str]:
     if service.ports and all(port.protocol != "TCP" for port in service.ports):
         yield (
-            "spec.ports: no port is TCP. The official CCM creates a load balancer without ports, which "
-            "costs money"
+            "spec.ports: no port is TCP. The official CCM creates a load balancer without ports, and "
+            "Hetzner charges for this load balancer"
         )

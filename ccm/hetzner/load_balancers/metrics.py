@@ -16,19 +16,19 @@ class LoadBalancerMetrics:
         self.official = official
         self._targets = Gauge(
             "ccm_hetzner_load_balancer_targets",
-            "The number of targets of a Service's load balancer by health (healthy, unhealthy, unknown).",
+            "The number of load balancer targets of a Service, by health (healthy, unhealthy, unknown).",
             ["namespace", "service", "status"],
             registry=registry,
         )
         self._kept = Gauge(
             "ccm_hetzner_load_balancer_targets_kept",
-            "1 while a load balancer keeps its targets because no node is a valid target; otherwise 0.",
+            "1 if a load balancer keeps its targets because no node is a valid target; otherwise 0.",
             ["namespace", "service"],
             registry=registry,
         )
         self.vanished = Gauge(
             "ccm_hetzner_load_balancers_vanished",
-            "1 while missing load balancers suggest that the token belongs to another project; otherwise 0.",
+            "1 if all known load balancers disappeared, probably because of a wrong token; otherwise 0.",
             registry=registry,
         )
 

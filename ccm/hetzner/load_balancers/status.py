@@ -60,7 +60,7 @@ def complaints(balancer: LoadBalancer, ports: Collection[int]) -> Iterator[Notic
             check = listener.health_check
             # Each reason once, without the number of targets, which changes too often for an Event.
             reasons = "".join(f", {one}" for one in sorted({one.reason for one in said} - {""}))
-            asked = f"checked on port {check.port} by {check.protocol}{reasons}"
+            asked = f"{check.protocol} check on port {check.port}{reasons}"
             dead.append(f"port {listener.listen_port} ({asked})")
     if dead:
         text = (

@@ -154,8 +154,8 @@ class RobotMachines:
 
 def _wrong_account() -> AccessDenied:
     message = (
-        "Robot shows this user none of the cluster's servers. The credentials probably belong to "
-        "another account, so no node is deleted. If you deleted the servers, run the CCM with "
+        "Robot returns none of the cluster's servers for this user. The credentials probably belong to "
+        "another account, so the CCM deletes no Nodes. If you deleted the servers, restart the CCM with "
         f"{MASS_DELETION_BREAKER_OFF}"
     )
     return AccessDenied(message, notices=[Notice("WrongProject", message)])

@@ -212,8 +212,8 @@ def _token_warnings(token: Secret | None) -> tuple[str, ...]:
 def _oddities(settings: Settings) -> Iterator[str]:
     if settings.load_balancers.use_private_ip and not settings.network.name_or_id:
         yield (
-            "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP needs HCLOUD_NETWORK: without it, only Robot servers and "
-            "Services with an annotation get traffic"
+            "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP requires HCLOUD_NETWORK. Without HCLOUD_NETWORK, the CCM "
+            "creates load balancers only for Services with the annotation use-private-ip: 'false'"
         )
 
 

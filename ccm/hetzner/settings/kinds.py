@@ -84,9 +84,9 @@ def _namespaces(text: str) -> frozenset[str]:
     names = _words(text)
     if names == frozenset({NOBODY}):
         return frozenset()
-    wrong = [repr(name) for name in sorted(names - {EVERY}) if not _NAMESPACE.fullmatch(name)]
-    if wrong:
-        raise ValueError(f"{' and '.join(wrong)} isn't the name of a namespace, * for all, or - for none")
+    bad = [repr(name) for name in sorted(names - {EVERY}) if not _NAMESPACE.fullmatch(name)]
+    if bad:
+        raise ValueError(f"{' and '.join(bad)} isn't allowed. Use namespace names, * for all, or - for none")
     return names
 
 

@@ -52,8 +52,8 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_TOKEN",
             SECRET,
             (
-                "The API token of the project, with read and write permission. The variable or its file is "
-                "required. If the token doesn't have 64 characters, the CCM logs a warning."
+                "The API token of the project, with read and write permission. Set either this variable "
+                "or `HCLOUD_TOKEN_FILE`. If the token doesn't have 64 characters, the CCM logs a warning."
             ),
         ),
         ("HCLOUD_ENDPOINT", URL, "The base URL of the Cloud API.", "https://api.hetzner.cloud/v1"),
@@ -88,14 +88,15 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_METRICS_ENABLED",
             BOOLEAN,
             (
-                "Also serve metrics on `HCLOUD_METRICS_ADDRESS`, without authentication. The default is "
-                "true for the provider `hcloud`, and false for `ccm-from-scratch`."
+                "Serve metrics without authentication on `HCLOUD_METRICS_ADDRESS`, in addition to the "
+                "metrics on `--secure-port`. The default is true for the provider `hcloud`, and false for "
+                "`ccm-from-scratch`."
             ),
         ),
         (
             "HCLOUD_METRICS_ADDRESS",
             ADDRESS,
-            "The address on which the CCM serves metrics without TLS and authentication.",
+            "The address on which the CCM serves metrics, without TLS and without authentication.",
             ":8233",
         ),
     ),
@@ -104,7 +105,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "HCLOUD_INSTANCES_ADDRESS_FAMILY",
             one_of("ipv4", "ipv6", "dualstack"),
-            "The public addresses that Nodes get.",
+            "The IP families of the public addresses that the CCM adds to Nodes.",
             "ipv4",
         ),
         (
@@ -117,16 +118,17 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_INSTANCES_COPY_LABELS",
             WORDS,
             (
-                "The keys of server labels that the CCM copies to Nodes, separated with commas. If a Node "
-                "already has the label, the CCM doesn't change it."
+                "The keys of the server labels that the CCM copies to Nodes, as a comma-separated list. "
+                "The CCM doesn't overwrite a label that another client set on a Node."
             ),
         ),
         (
             "CCM_NODE_NAME_CHECK",
             BOOLEAN,
             (
-                "Check that a Node belongs to its server before the Node gets routes and traffic. The server "
-                "must have the name of the Node, or a label `ccm-from-scratch/node` with this name."
+                "Check that a Node belongs to its server before the Node gets routes and traffic. The "
+                "name of the Node must be the server's name, or the value of the server's label "
+                "`ccm-from-scratch/node`."
             ),
             "true",
         ),
@@ -151,7 +153,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "ROBOT_ENABLED",
             BOOLEAN,
-            "Support dedicated servers. You can't use dedicated servers together with the route controller.",
+            "Support dedicated servers. You can't use the route controller together with dedicated servers.",
             "false",
         ),
         (
@@ -164,7 +166,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "ROBOT_CACHE_TIMEOUT",
             DURATION,
-            "The time for which Robot's list of servers is cached. 0 means 5 minutes.",
+            "The time for which the CCM caches Robot's list of servers. 0 means 5 minutes.",
             "5m0s",
         ),
         (
@@ -181,7 +183,7 @@ VARIABLES: tuple[Variable, ...] = (
         ),
     ),
     *_group(
-        "Load balancers (defaults for Services without the annotation)",
+        "Load balancers (defaults for Services without the corresponding annotation)",
         (_BALANCER + "ENABLED", BOOLEAN, "Manage load balancers for Services of type LoadBalancer.", "true"),
         (
             _BALANCER + "LOCATION",
@@ -271,32 +273,32 @@ VARIABLES: tuple[Variable, ...] = (
         ),
     ),
     *_group(
-        "Namespaces (comma-separated names, `*` for all, `-` for none; none if there is no default)",
+        "Namespaces (comma-separated names, `*` for all, `-` for none; no default means none)",
         (
             "CCM_ADOPT_NAMESPACES",
             NAMESPACES,
-            "The namespaces whose Services may `adopt` load balancers that have no owner.",
+            "The namespaces whose Services may take over load balancers without owner (annotation `adopt`).",
         ),
         (
             "CCM_SHARE_NAMESPACES",
             NAMESPACES,
-            "The namespaces whose Services may `share` load balancers with each other.",
+            "The namespaces whose Services may share load balancers with each other (annotation `share`).",
         ),
         (
             "CCM_CERTIFICATE_NAMESPACES",
             NAMESPACES,
-            "The namespaces whose Services may use certificates that are labeled with another owner.",
+            "The namespaces whose Services may use certificates that have the label of another owner.",
         ),
         (
             "CCM_UNLABELLED_CERTIFICATE_NAMESPACES",
             NAMESPACES,
-            "The namespaces whose Services may use certificates without an owner label.",
+            "The namespaces whose Services may use certificates that have no owner label.",
             "*",
         ),
         (
             "CCM_UNLABELLED_PRIMARY_IP_NAMESPACES",
             NAMESPACES,
-            "The namespaces whose Services may use Primary IPs without a namespace label.",
+            "The namespaces whose Services may use Primary IPs that have no namespace label.",
             "*",
         ),
         (
@@ -327,8 +329,8 @@ VARIABLES: tuple[Variable, ...] = (
             DRY_RUN,
             BOOLEAN,
             (
-                "`python -m ccm plan` sets this variable to true. The CCM then serves no metrics, and can "
-                "run on any machine."
+                "`python -m ccm plan` sets this variable to true. While this command runs, it serves no "
+                "metrics, and you can run it on any machine. The CCM ignores your value."
             ),
             "false",
         ),

@@ -25,7 +25,7 @@ _GENERIC = _group(
     (
         "allocate-node-cidrs",
         BOOL,
-        "If true and --cluster-cidr isn't set, log a warning that there are no routes.",
+        "If true and --cluster-cidr isn't set, the CCM logs a warning that it creates no routes.",
     ),
     ("allow-untagged-cloud", BOOL, "Run even if the cloud provider has no cluster ID."),
     ("cidr-allocator-type", STRING, NO_EFFECT, "RangeAllocator"),
@@ -49,10 +49,10 @@ _GENERIC = _group(
     (
         "configure-cloud-routes",
         BOOL,
-        "Run the route controller. The route controller also requires --cluster-cidr.",
+        "Run the route controller. The route controller requires --cluster-cidr.",
         True,
     ),
-    ("controller-start-interval", DURATION, "The time between the starts of two controllers."),
+    ("controller-start-interval", DURATION, "The delay between the starts of consecutive controllers."),
     (
         "controllers",
         STRINGS,
@@ -64,11 +64,12 @@ _GENERIC = _group(
         "feature-gates",
         SWITCHES,
         (
-            "Pairs of Name=true or Name=false. Only CloudControllerManagerWatchBasedRoutesReconciliation has "
-            "an effect. ControllerManagerReleaseLeaderElectionLockOnExit is always true."
+            "Feature gates, as Name=true or Name=false. The only feature gate with an effect is "
+            "CloudControllerManagerWatchBasedRoutesReconciliation. "
+            "ControllerManagerReleaseLeaderElectionLockOnExit is always true."
         ),
     ),
-    ("kube-api-burst", INT, "The maximum burst of requests above --kube-api-qps.", 30),
+    ("kube-api-burst", INT, "The maximum number of requests in a burst above --kube-api-qps.", 30),
     (
         "kube-api-qps",
         FLOAT,
@@ -89,19 +90,19 @@ _GENERIC = _group(
     (
         "leader-elect-renew-deadline",
         DURATION,
-        "The time after which a leader that can't renew its lease exits.",
+        "If the leader can't renew the lease within this time, the leader exits.",
         10.0,
     ),
     ("leader-elect-retry-period", DURATION, "The time between attempts to get or renew the lease.", 2.0),
-    ("leader-elect-resource-lock", STRING, "The type of the lock object. Only leases is allowed.", "leases"),
+    ("leader-elect-resource-lock", STRING, "The type of the lock object: always leases.", "leases"),
     ("leader-elect-resource-name", STRING, "The name of the lease.", "cloud-controller-manager"),
     ("leader-elect-resource-namespace", STRING, "The namespace of the lease.", "kube-system"),
     (
         "min-resync-period",
         DURATION,
         (
-            "The minimum time after which all objects are reconciled again. The actual time is random, and "
-            "at most twice as long."
+            "The minimum time between two reconciliations of all objects. The CCM chooses a random time "
+            "between this value and twice this value."
         ),
         43200.0,
     ),
@@ -123,7 +124,7 @@ _CONTROLLERS = (
             "concurrent-node-syncs",
             INT,
             (
-                "The maximum number of nodes that are initialized at the same time. If you don't set the "
+                "The maximum number of nodes that the CCM initializes at the same time. If you don't set the "
                 "flag, the CCM uses 10."
             ),
             1,
@@ -132,16 +133,16 @@ _CONTROLLERS = (
             "concurrent-node-status-updates",
             INT,
             (
-                "The maximum number of nodes that are refreshed at the same time. With 0, the CCM uses "
-                "the value of --concurrent-node-syncs."
+                "The maximum number of nodes that the CCM refreshes at the same time. With 0, the CCM "
+                "uses the value of --concurrent-node-syncs."
             ),
         ),
         (
             "node-status-update-frequency",
             DURATION,
             (
-                "The time between refreshes of all nodes. Above 500 nodes, two or three refreshes share one "
-                "list of servers."
+                "The time between refreshes of all nodes. In a cluster with more than 500 nodes, the CCM "
+                "requests the list of servers only for every second or third refresh."
             ),
             300.0,
         ),
@@ -159,7 +160,7 @@ _CONTROLLERS = (
         (
             "additional-route-cidrs",
             STRINGS,
-            "Further Pod CIDRs in which the CCM creates, replaces and deletes routes.",
+            "Additional Pod CIDRs. The CCM also creates, replaces and deletes routes within these CIDRs.",
         ),
     ),
     *_group(
@@ -167,15 +168,15 @@ _CONTROLLERS = (
         (
             "concurrent-node-lifecycle-syncs",
             INT,
-            "The maximum number of nodes that are checked at the same time.",
+            "The maximum number of nodes that the CCM checks at the same time.",
             1,
         ),
         (
             "node-deletion-confirmations",
             INT,
             (
-                "The number of requests in which a server must be missing before its Node is deleted. "
-                "In upstream, the number is 1."
+                "The number of consecutive API requests that must report a server as missing before the "
+                "CCM deletes its Node. In upstream, the number is 1."
             ),
             2,
         ),
@@ -190,7 +191,7 @@ _CONTROLLERS = (
         (
             "delete-nodes-without-provider-id",
             BOOL,
-            "Also delete Nodes without a provider ID whose server doesn't exist.",
+            "Also delete a Node that has no provider ID, if the Node's server doesn't exist.",
         ),
         (
             "mass-deletion-breaker",
@@ -205,8 +206,8 @@ _CONTROLLERS = (
             "concurrent-service-syncs",
             INT,
             (
-                "The maximum number of Services that are reconciled at the same time. The same limit applies "
-                "separately to deletions."
+                "The maximum number of Services that the CCM reconciles at the same time. The same limit "
+                "applies separately to deletions."
             ),
             1,
         ),
@@ -238,12 +239,7 @@ _SERVING = (
     *_group(
         "Secure serving",
         ("bind-address", STRING, "The address on which the CCM listens.", "0.0.0.0"),  # noqa: S104 - upstream's default
-        (
-            "secure-port",
-            INT,
-            "The port for health checks and metrics. With 0, the CCM doesn't listen.",
-            10258,
-        ),
+        ("secure-port", INT, "The port for health checks and metrics. With 0, the CCM opens no port.", 10258),
         (
             "cert-dir",
             STRING,
@@ -252,9 +248,9 @@ _SERVING = (
         (
             "tls-cert-file",
             STRING,
-            "The certificate file. If it isn't set, the CCM creates a certificate for localhost in memory.",
+            "The certificate file. By default, the CCM creates a certificate for localhost in memory.",
         ),
-        ("tls-private-key-file", STRING, "The file with the private key of --tls-cert-file."),
+        ("tls-private-key-file", STRING, "The file with the key of the certificate in --tls-cert-file."),
         (
             "tls-cipher-suites",
             STRINGS,
@@ -270,24 +266,24 @@ _SERVING = (
             BOOL,
             "Listen with SO_REUSEPORT, so that several processes can share the port.",
         ),
-        ("permit-address-sharing", BOOL, "Accepted, but SO_REUSEADDR is always set."),
+        ("permit-address-sharing", BOOL, "The CCM accepts this flag, but always sets SO_REUSEADDR."),
     ),
     *_group(
         "Authentication",
         (
             "authentication-kubeconfig",
             STRING,
-            "The kubeconfig for token reviews. The default is --kubeconfig.",
+            "The kubeconfig file for token reviews. The default is the value of --kubeconfig.",
         ),
-        ("authentication-skip-lookup", BOOL, "Don't read the CA of client certificates from the cluster."),
+        ("authentication-skip-lookup", BOOL, "Don't read the CA for client certificates from a ConfigMap."),
         (
             "authentication-token-webhook-cache-ttl",
             DURATION,
-            "The time for which a token review is cached.",
+            "The time for which the CCM caches a token review.",
             10.0,
         ),
         ("authentication-tolerate-lookup-failure", BOOL, NO_EFFECT),
-        ("client-ca-file", STRING, "The file with the CA of client certificates."),
+        ("client-ca-file", STRING, "The file with the CA certificates for client certificates."),
         ("requestheader-allowed-names", STRINGS, NO_EFFECT),
         ("requestheader-client-ca-file", STRING, NO_EFFECT),
         ("requestheader-username-headers", STRINGS, NO_EFFECT, ("x-remote-user",)),
@@ -300,24 +296,24 @@ _SERVING = (
         (
             "authorization-kubeconfig",
             STRING,
-            "The kubeconfig for access reviews. The default is --kubeconfig.",
+            "The kubeconfig file for access reviews. The default is the value of --kubeconfig.",
         ),
         (
             "authorization-always-allow-paths",
             STRINGS,
-            "The paths that all clients may read.",
+            "The HTTP paths that the CCM serves to all clients without authentication or authorization.",
             ("/healthz", "/readyz", "/livez"),
         ),
         (
             "authorization-webhook-cache-authorized-ttl",
             DURATION,
-            "The time for which an allowed access is cached.",
+            "The time for which the CCM caches the decision to allow a request.",
             10.0,
         ),
         (
             "authorization-webhook-cache-unauthorized-ttl",
             DURATION,
-            "The time for which a denied access is cached.",
+            "The time for which the CCM caches the decision to deny a request.",
             10.0,
         ),
     ),
@@ -329,7 +325,7 @@ _MISC = (
         (
             "kubeconfig",
             STRING,
-            "The kubeconfig file. If it isn't set, the CCM uses the Pod's service account.",
+            "The kubeconfig file. By default, the CCM uses the Pod's service account.",
         ),
     ),
     Flag("v", INT, 0, "Global", "The verbosity of the log. Use 4 or more for debugging.", short="v"),

@@ -23,12 +23,12 @@ async def _nodes(harness: Harness, *names: str) -> list[NodeView]:
 def _check(result: LoadBalancerResult) -> None:
     """Whatever is returned goes into a Service's status and into Events."""
     for entry in result.ingress:
-        assert bool(entry.ip) != bool(entry.hostname), "either an address or a name"
+        assert bool(entry.ip) != bool(entry.hostname), "set either an IP address or a host name"
         assert entry.ip_mode in {"", "VIP", "Proxy"}
         if entry.ip:
             ip_address(entry.ip)
         else:
-            assert entry.ip_mode == "", "a mode belongs to an address"
+            assert entry.ip_mode == "", "an IP mode requires an IP address"
     for notice in result.notices:
         assert re.fullmatch(r"[A-Z][A-Za-z0-9]*", notice.reason), notice.reason
         assert notice.message

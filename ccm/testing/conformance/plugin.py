@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         OPTION,
         metavar="MODULE:CLASS",
         default="",
-        help="harness of the cloud that the conformance suite is to check",
+        help="harness for the cloud that the conformance suite tests",
     )
 
 
@@ -52,4 +52,4 @@ def load(place: str) -> type[Harness]:
     try:
         return cast("type[Harness]", getattr(importlib.import_module(module), name))
     except (ImportError, AttributeError, ValueError) as error:
-        raise pytest.UsageError(f"{OPTION}={place}: must be MODULE:CLASS of a harness: {error}") from error
+        raise pytest.UsageError(f"{OPTION}={place}: must be a harness, as MODULE:CLASS: {error}") from error

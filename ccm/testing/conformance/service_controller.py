@@ -117,7 +117,7 @@ class ServiceControllerConformance:
                 nodes = [view_of(node) for node in cluster.nodes.items()]
                 if len(nodes) == 2 and not await balancers.plan(harness.service(), nodes):
                     return
-            pytest.fail("the new node is not behind the load balancer")
+            pytest.fail("the new node is not a target of the load balancer")
 
     async def test_an_unavailable_cloud_keeps_the_service(self, harness: Harness) -> None:
         """A Service that is deleted too early leaves a load balancer that costs money."""

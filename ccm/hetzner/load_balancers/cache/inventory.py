@@ -102,7 +102,7 @@ class Inventory:
         elif used_by(service, (there,)):
             raise unavailable(
                 f"GET {PATH}",
-                f"load balancer {number} exists, but is missing in the API's list of load balancers",
+                f"load balancer {number} exists, but is missing from the API's list of load balancers",
             )
         else:
             text = (

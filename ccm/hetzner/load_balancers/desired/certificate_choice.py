@@ -113,10 +113,10 @@ def _uploaded(
     errors: list[CloudError] = []
     if foreign:
         text = (
-            f"http-certificates: this namespace may not use the certificates {quoted(foreign)}. To allow "
-            f"this, add the label {NAMESPACE}={observed.service.namespace} to the certificate at "
-            "Hetzner, or add the namespace to CCM_CERTIFICATE_NAMESPACES. If the certificates don't "
-            "have this label, add the namespace to CCM_UNLABELLED_CERTIFICATE_NAMESPACES"
+            f"http-certificates: this namespace isn't allowed to use the certificates {quoted(foreign)}. "
+            f"To allow the use, add the label {NAMESPACE}={observed.service.namespace} to each certificate "
+            "at Hetzner, or add the namespace to CCM_CERTIFICATE_NAMESPACES. If the certificates have no "
+            "namespace label, you can add the namespace to CCM_UNLABELLED_CERTIFICATE_NAMESPACES instead"
         )
         errors.append(_missing(port, text))
     if lost:

@@ -81,8 +81,8 @@ def choose_listeners(
         notices.append(Notice("LoadBalancerPortConflict", f"on the shared load balancer {who}"))
     if len(free) > room or beyond:
         out = enumerated([str(listener.listen_port) for listener in free[room:]])
-        omitted = f" The load balancer omits these ports: {out}." if out else ""
-        more = f" No type is large enough for another {beyond} ports." if beyond else ""
+        omitted = f" The CCM doesn't configure these ports on the load balancer: {out}." if out else ""
+        more = f" Even the largest type can't support {beyond} of the Service's ports." if beyond else ""
         text = (
             f"type {limits.name} supports {limits.max_services} ports.{omitted}{more} "
             "Choose a larger type with load-balancer.hetzner.cloud/type"
@@ -151,16 +151,16 @@ def _settle_redirects(
     """Only one listener can use port 80: a port of the Service, or else the first port that redirects."""
     settled: list[LoadBalancerService] = []
     whys: list[str] = []
-    taken = "the Service uses itself" if any(listener.listen_port == 80 for listener in listeners) else ""
+    taken = "the Service uses port 80" if any(listener.listen_port == 80 for listener in listeners) else ""
     for listener in listeners:
         if listener.http is None or not listener.http.redirect_http:
             settled.append(listener)
         elif taken:
-            whys.append(f"port {listener.listen_port} can't redirect from port 80, which {taken}")
+            whys.append(f"port {listener.listen_port} can't redirect from port 80, because {taken}")
             http = msgspec.structs.replace(listener.http, redirect_http=False)
             settled.append(msgspec.structs.replace(listener, http=http))
         else:
-            taken = f"port {listener.listen_port} redirects from"
+            taken = f"port {listener.listen_port} already redirects from port 80"
             settled.append(listener)
     return settled, [Notice("LoadBalancerPortConflict", "; ".join(whys))] if whys else []
 

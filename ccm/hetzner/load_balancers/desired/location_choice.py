@@ -143,7 +143,7 @@ def _refused(spec: LoadBalancerSpec, observed: ObservedState) -> Iterator[tuple[
     if ip and not any(_contains(subnet, ip) for subnet in subnets):
         yield name, f"{name}: {ip!r} isn't in a subnet of the network ({known})"
     elif ip and ip_range and not _contains(ip_range, ip):
-        yield name, f"{name}: {ip!r} is not in {ip_range}, which was requested"
+        yield name, f"{name}: {ip!r} is not in the requested subnet {ip_range}"
     elif ip in observed.addresses.taken:
         yield name, f"{name}: {ip!r} belongs to {observed.addresses.taken[ip]}"
 
@@ -173,8 +173,8 @@ def _not_moved(
     if held:
         there = ", ".join(str(net.network) for net in balancer.private_net)
         text = (
-            f"the load balancer stays in network {there}, because other clients' ports or targets may "
-            f"need that network ({PREFIX}preserve-foreign)"
+            f"the load balancer stays in network {there}, because {PREFIX}preserve-foreign is set. "
+            "Ports or targets of other clients may need that network"
         )
         yield Notice("LoadBalancerNotMoved", text)
 
@@ -219,9 +219,9 @@ def choose_type(spec: LoadBalancerSpec, observed: ObservedState) -> TypeChoice:
         problem = f"{source}: {name!r} is not one of {', '.join(sorted(observed.types))}"
         return TypeChoice(present or LoadBalancerType(), problems={PREFIX + "type": problem})
     if present is not None and not spec.type and observed.balancer and not observed.balancer.fits(wanted):
-        text = f"no type is configured, but {name} is too small for the ports or nodes of this Service: "
-        notice = Notice("LoadBalancerTypeKept", f"{text}{present.name} stays")
-        return TypeChoice(present, kept=frozenset({"type"}), notices=(notice,))
+        text = f"no type is configured, and the default type {name} is too small for the ports or nodes of "
+        text += f"this Service. The load balancer keeps the type {present.name}"
+        return TypeChoice(present, kept=frozenset({"type"}), notices=(Notice("LoadBalancerTypeKept", text),))
     return TypeChoice(wanted, wanted if observed.is_owner else None, notices=_deprecated(wanted, spec))
 
 

@@ -20,9 +20,9 @@ _WHY = {
     "ServerNotFound": "their servers don't exist in this project",
     "PublicIPv4Missing": "their servers have no public IPv4 address. Add public IPv4 addresses to the "
     "servers, or use private addresses (load-balancer.hetzner.cloud/use-private-ip)",
-    "PublicInterfaceDisabled": "the load balancer has no public interface, but would "
-    "send traffic to the public addresses of these nodes. Use private addresses: "
-    "load-balancer.hetzner.cloud/use-private-ip, and for dedicated servers the kubelet's --node-ip",
+    "PublicInterfaceDisabled": "the load balancer has no public interface, so the load balancer can't "
+    "reach the public addresses of these nodes. Set load-balancer.hetzner.cloud/use-private-ip: 'true'. On "
+    "dedicated servers, also set the kubelet's flag --node-ip to the private address",
     "ServerNotInNetwork": "the servers of the nodes are not in the private network",
     "ServerOfAnotherNode": "the servers' names differ from the nodes' names, or the nodes' addresses belong "
     "to other servers. The CCM doesn't trust a node's provider ID alone. Set the server's label "
@@ -30,7 +30,7 @@ _WHY = {
     "InternalIPNotConfigured": "the nodes have no address that a load balancer can use",
     "RobotNotEnabled": "the nodes are dedicated servers, and ROBOT_ENABLED is not set",
     "MaxTargetsReached": "the load balancer's type supports no more targets. Choose a larger type with "
-    "load-balancer.hetzner.cloud/type, or fewer nodes with load-balancer.hetzner.cloud/node-selector",
+    "load-balancer.hetzner.cloud/type, or select fewer nodes with load-balancer.hetzner.cloud/node-selector",
 }
 
 

@@ -127,7 +127,7 @@ def _shared(
         ambiguous = ambiguous or (None if owner and scope.cluster else balancer)
     if ambiguous is not None:
         raise NotOurLoadBalancer(
-            f"load balancer {ambiguous.name!r} ({ambiguous.id}) is shared as {spec.share!r}, but may "
+            f"load balancer {ambiguous.name!r} ({ambiguous.id}) has the share name {spec.share!r}, but may "
             f"belong to another cluster. Set CCM_CLUSTER_ID, or choose another value for {PREFIX}share"
         )
     return None
@@ -142,8 +142,8 @@ def _adoptable(spec: LoadBalancerSpec, balancers: list[LoadBalancer], scope: Clu
     if not owned and not scope.tenants.may_adopt(service.namespace, found[0].labels if found else {}):
         # One text for all cases, so that tenants can't find out the load balancers of others.
         raise NotOurLoadBalancer(
-            f"{PREFIX}adopt: Services of namespace {service.namespace!r} may not adopt {spec.adopt!r}, "
-            "or that load balancer does not exist. To allow the adoption, add the label "
+            f"{PREFIX}adopt: Services in the namespace {service.namespace!r} aren't allowed to adopt "
+            f"{spec.adopt!r}, or this load balancer doesn't exist. To allow the adoption, add the label "
             f"{NAMESPACE}={service.namespace} to the load balancer at Hetzner, or add the namespace to "
             "CCM_ADOPT_NAMESPACES"
         )

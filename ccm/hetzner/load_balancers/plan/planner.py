@@ -159,10 +159,9 @@ def release(
         notice = Notice("LoadBalancerReleased", f"{name} is not deleted, because {why}", warning=False)
         return Released(deletes=False, changes=tuple(steps), notices=() if others else (notice,))
     text = (
-        f"{name} remains without ports and targets, because the load balancer is protected against deletion. "
-        "Delete the load balancer if "
+        f"{name} still exists, without ports and targets, because the load balancer is protected against "
+        "deletion. If you don't need the addresses of the load balancer, delete the load balancer"
     )
-    text += "you don't need its addresses"
     notice = Notice("LoadBalancerProtected", text)
     return Released(not balancer.protection.delete, tuple(steps), (notice,))
 

@@ -117,23 +117,23 @@ _WHOLE = (
     Key(
         "name",
         NAME,
-        "The name of the load balancer. The default is `a` and the Service's UID. If you change the "
+        "The name of the load balancer. The default is `a`, followed by the Service's UID. If you change the "
         "annotation, the CCM renames the load balancer.",
         setting=Setting("name", "name"),
     ),
     Key(
         "location",
         PLACE,
-        "The location of a new load balancer. By default, Hetzner chooses a location in the network zone of "
-        "most of the Service's servers. An empty value disables the default from the environment. If you "
-        "change the annotation later, the CCM sends an Event and doesn't move the load balancer.",
+        "The location of a new load balancer. By default, Hetzner chooses a location in the network zone "
+        "that contains most of the load balancer's target servers. An empty value disables the default from "
+        "the environment. If you change the annotation later, the CCM doesn't move the load balancer.",
         variable="LOCATION",
     ),
     Key(
         "network-zone",
         PLACE,
-        "The network zone of a new load balancer. `location` takes precedence, even if it comes from the "
-        "environment. If you change the annotation later, the CCM sends an Event.",
+        "The network zone of a new load balancer. The `location` takes precedence, even if the environment "
+        "variable sets the location. If you change the annotation later, the CCM only sends an Event.",
         variable="NETWORK_ZONE",
     ),
     Key(
@@ -170,7 +170,7 @@ _WHOLE = (
         PRIMARY_IP,
         "An unassigned Primary IP that a new load balancer uses as its IPv4 address. The CCM creates the "
         "load balancer in the location of this Primary IP. If the Primary IP isn't available, the CCM "
-        "creates no load balancer. If you change the annotation later, the CCM sends an Event.",
+        "creates no load balancer. If you change the annotation later, the CCM only sends an Event.",
     ),
     Key(
         "public-net-ipv6",
@@ -197,8 +197,8 @@ _WHOLE = (
     Key(
         "private-subnet-ip-range",
         NETWORK,
-        "The subnet from which the load balancer gets its private address when it is attached to the "
-        "network. If you change the annotation later, the CCM sends an Event.",
+        "The subnet of the load balancer's private address. The CCM uses the value only when it attaches the "
+        "load balancer to the network. If you change the annotation later, the CCM only sends an Event.",
         variable="PRIVATE_SUBNET_IP_RANGE",
     ),
     Key(
@@ -236,7 +236,7 @@ _WHOLE = (
         SELECTOR,
         "A label selector for the nodes that get traffic. By default, all nodes get traffic. The CCM updates "
         "the targets when labels of nodes change. Kubelets can set any label on their Nodes, except labels "
-        "with the prefix `node-restriction.kubernetes.io/`. A Service with `share` ignores the annotation.",
+        "with the prefix `node-restriction.kubernetes.io/`. With `share`, this annotation has no effect.",
     ),
     Key("ipv4", ANY, "Accepted for compatibility with the official CCM, but ignored.", inert=True),
     Key("ipv6", ANY, "Accepted for compatibility with the official CCM, but ignored.", inert=True),
@@ -245,25 +245,26 @@ _WHOLE = (
         "adopt",
         NAME,
         "The ID or name of an existing load balancer that the Service takes over. `CCM_ADOPT_NAMESPACES` or "
-        "the load balancer's label `ccm-from-scratch/namespace` must allow this. If you delete the Service, "
-        "the load balancer remains.",
+        "the load balancer's label `ccm-from-scratch/namespace` must allow the adoption. If you delete the "
+        "Service, the load balancer remains.",
         ours=True,
     ),
     Key(
         "share",
         LABEL,
-        "Services in one namespace that have the same value share one load balancer. For Services in "
-        "different namespaces, `CCM_SHARE_NAMESPACES` must allow this. The annotations of the first "
-        "Service apply to everything except the ports of the other Services. If you change the "
-        "annotation of the first Service, the first Service keeps the load balancer, and the other "
-        "Services get a new load balancer. If two Services use the same port, the CCM sends an Event.",
+        "Services in the same namespace share one load balancer if this annotation has the same value. If "
+        "the Services are in different namespaces, `CCM_SHARE_NAMESPACES` must contain these namespaces. The "
+        "annotations of the first Service configure the load balancer. The annotations of each other Service "
+        "configure only the ports of this Service. If you change `share` in the first Service, the first "
+        "Service keeps the load balancer, and the other Services get a new one. If two Services use the same "
+        "port, the CCM sends an Event.",
         ours=True,
     ),
     Key(
         "preserve-foreign",
         BOOLEAN,
-        "With `true`, the CCM keeps ports and targets that other clients added. If you exclude a node while "
-        "no CCM runs, the node also remains a target.",
+        "With `true`, the CCM keeps ports and targets that other clients added. If you exclude a node from "
+        "load balancers while no CCM runs, the CCM doesn't remove the target of this node.",
         default="false",
         ours=True,
     ),
@@ -319,7 +320,7 @@ _PORT = (
     Key(
         "http-timeout-idle",
         seconds(30, 300),
-        "The time after which an idle connection is closed.",
+        "The time after which the load balancer closes an idle connection.",
         default="50",
         field="http.timeout_idle",
     ),
@@ -349,8 +350,8 @@ _PORT = (
     Key(
         "http-managed-certificate-name",
         NAME,
-        "The name of the managed certificate. The default is `ccm-managed-certificate-` and the Service's "
-        "UID.",
+        "The name of the managed certificate. The default is `ccm-managed-certificate-`, followed by the "
+        "Service's UID.",
     ),
     Key(
         "http-managed-certificate-domains",
@@ -368,9 +369,9 @@ _PORT = (
     Key(
         "health-check-protocol",
         PROTOCOL,
-        "The protocol of the health check. If you set the port, interval, timeout or retries, the "
-        "default is the port's protocol, or `http` if the port's protocol is `https`. If you set none "
-        "of these annotations, the default is `tcp`.",
+        "The protocol of the health check. If you set the health check's port, interval, timeout or "
+        "retries, the default is `http` for ports with the protocol `http` or `https`. Otherwise, the "
+        "default is `tcp`.",
     ),
     Key("health-check-port", number(1, 65535), "The port of the health check. The default is the node port."),
     Key(
@@ -420,7 +421,7 @@ _PORT = (
     Key(
         "http-status-codes",
         STATUS_CODES,
-        "The status codes of a healthy target.",
+        "The HTTP status codes with which a target passes the health check.",
         default="2??,3??",
         field="health_check.http.status_codes",
     ),

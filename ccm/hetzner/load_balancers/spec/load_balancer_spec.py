@@ -260,8 +260,8 @@ class LoadBalancerSpec:
             return f"{text}. The load balancer has no private address, because HCLOUD_NETWORK isn't set"
         return (
             f"{text}, and {PREFIX}disable-private-ingress or "
-            "HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS omits the private address. Set one of these "
-            f"settings to false, or annotate {PREFIX}hostname"
+            "HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS removes the private address from the status. Set "
+            f"one of these settings to false, or set the annotation {PREFIX}hostname"
         )
 
 

@@ -121,7 +121,7 @@ def _requirement(tokens: _Tokens) -> Requirement:
     if operator in {"in", "notin"}:
         return Requirement(key, operator, _values(tokens))
     if operator not in {*_SAME_AS, ">", "<"}:
-        raise ValueError(f"{operator!r} isn't a condition on a label")
+        raise ValueError(f"{operator!r} isn't an operator of a label selector")
     value = "" if tokens.next in {_END, ","} else tokens.word(_is_value, "value")
     if operator in {">", "<"} and _whole(value) is None:
         raise ValueError(f"{value!r} isn't a whole number")

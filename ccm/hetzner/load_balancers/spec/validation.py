@@ -95,11 +95,11 @@ def _similar(key: str) -> str:
 def _unspoken(key: str, protocols: Collection[str], checks: Collection[str]) -> str:
     """Why a setting has no effect with these protocols; empty = no reason."""
     if key in _CHECKS:
-        return "" if "http" in checks else "has no effect without health-check-protocol http or https"
+        return "" if "http" in checks else "has no effect, because this key requires an HTTP health check"
     if key == "http-redirect-http" or "certificate" in key:
-        return "" if "https" in protocols else "has no effect without protocol https"
+        return "" if "https" in protocols else "has no effect, because this key requires the protocol https"
     if key in _HTTP and not {"http", "https"} & {*protocols}:
-        return "has no effect without protocol http or https"
+        return "has no effect, because this key requires the protocol http or https"
     return ""
 
 
@@ -113,8 +113,8 @@ def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSetting
     located = "location" in annotations.whole or "location" in annotations.emptied
     if key == "network-zone" and defaults.location and not located:
         return (
-            f"has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is {defaults.location}. To override "
-            f'the location, also set the annotation {PREFIX}location to ""'
+            f"has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is {defaults.location}. To use "
+            f'the network zone, set the annotation {PREFIX}location to ""'
         )
     return ""
 
@@ -126,9 +126,9 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
     if others:
         out = enumerated([f"{port.port}/{port.protocol}" for port in others])
         why = (
-            "the load balancer omits these ports"
+            "the load balancer doesn't forward these ports"
             if len(others) < len(service.ports)
-            else "no load balancer is created for these ports"
+            else "the CCM creates no load balancer for these ports"
         )
         text = f"Hetzner load balancers support only TCP, so {why}: {out}"
         notices.append(Notice("UnsupportedProtocolConfigured", text))
@@ -148,8 +148,8 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
     ]
     if not service.has_ipv4:
         text = (
-            "ipFamilies (only IPv6): Hetzner load balancers connect to node ports with IPv4, so no load "
-            "balancer is created. Add IPv4 (ipFamilyPolicy: PreferDualStack)"
+            "ipFamilies (only IPv6): Hetzner load balancers connect to node ports with IPv4, so the CCM "
+            "creates no load balancer. Add IPv4 (ipFamilyPolicy: PreferDualStack)"
         )
         notices.append(Notice("IPFamilyUnsupported", text))
     if ignored:
@@ -164,8 +164,8 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
         text = (
             f"Pods see the load balancer's address on port {numbers}, although externalTrafficPolicy is "
             "Local. To pass on the client's address, use the PROXY protocol "
-            f"({PREFIX}uses-proxyprotocol), if the Pods support it, or X-Forwarded-For "
-            f"({PREFIX}protocol: http)"
+            f"({PREFIX}uses-proxyprotocol) if the Pods support this protocol. Otherwise, use the header "
+            f"X-Forwarded-For ({PREFIX}protocol: http)"
         )
         # What Local does besides, fewer hops and health by node, works: many want just that.
         notices.append(Notice("ClientAddressHidden", text, warning=False))
@@ -175,8 +175,8 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
 def refused_ranges(service: ServiceView) -> dict[str, str]:
     """Problems of a Service with source ranges if the operator refuses such Services, by field."""
     why = (
-        "no load balancer is created, because Hetzner load balancers don't filter clients and "
-        "CCM_REFUSE_SOURCE_RANGES is set"
+        "the CCM creates no load balancer, because CCM_REFUSE_SOURCE_RANGES is set. Hetzner load balancers "
+        "can't filter by client address"
     )
     return {name: f"{name} ({value}): {why}" for name, value in _ranges(service) if value}
 

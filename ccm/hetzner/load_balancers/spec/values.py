@@ -169,7 +169,7 @@ PRIMARY_IP = Kind(
 NETWORK = Kind("an IPv4 network like 10.0.0.0/24", _network, "", OfficialFormat.NETWORK)
 LIST = Kind(f"a list of at most {MAX_ITEMS} items, separated by commas", _split, (), OfficialFormat.LIST)
 STATUS_CODES = Kind(
-    "at most 20 status codes like 200, 2?? or 2*, separated by commas", _status_codes, (), OfficialFormat.LIST
+    "a list of at most 20 status codes like 200, 2?? or 2*", _status_codes, (), OfficialFormat.LIST
 )
 LABEL = Kind(
     "up to 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
@@ -177,7 +177,8 @@ LABEL = Kind(
     "",
 )
 LABELS = Kind(
-    f"a list of at most {MAX_ITEMS} like team=shop,stage=live, with no key below {', '.join(_RESERVED)}",
+    f"a list of at most {MAX_ITEMS} labels like team=shop,stage=live. These prefixes aren't allowed: "
+    f"{', '.join(_RESERVED)}",
     _labels,
     {},
 )
