@@ -119,7 +119,7 @@ class Manager:
                 for entry, controller in controllers:
                     await self._start(entry, controller, group)
                 if not controllers:
-                    why = "all controllers are disabled, or the cloud provider supports none of them"
+                    why = "all controllers are disabled, or not supported by the cloud"
                     log.warning("nothing_to_do", why=why)
                     await asyncio.Event().wait()
                 # Existing objects stay, so the garbage collector needn't scan them repeatedly.

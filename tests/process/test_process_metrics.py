@@ -28,7 +28,7 @@ ROLES = "/apis/rbac.authorization.k8s.io/v1"
 # Whatever is chosen on the dashboard.
 CHOSEN = {"$__rate_interval": "1m", "$__range": "5m", "$job": ".*", "$instance": ".*"}
 # Nothing has gone wrong so far.
-QUIET = {"Unhealthy targets by Service", "Errors an hour by code"}
+QUIET = {"Unhealthy targets by Service", "Errors per hour, by code"}
 
 
 def examples() -> Iterator[Any]:

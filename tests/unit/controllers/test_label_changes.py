@@ -41,7 +41,7 @@ def test_what_the_cloud_leaves_empty_gets_no_label() -> None:
 def test_labels_of_kubernetes_domains_are_refused(key: str, taken: bool) -> None:
     changes = labels_for(machine(**{key: "v"}), {})
     assert (key in changes.set) is taken
-    assert changes.skipped == ({} if taken else {key: "the domain of this label is reserved for Kubernetes"})
+    assert changes.skipped == ({} if taken else {key: "the prefix of this label is reserved for Kubernetes"})
 
 
 def test_a_copied_label_follows_the_cloud_and_one_that_was_changed_by_hand_does_not() -> None:

@@ -74,7 +74,7 @@ def test_provided_addresses_go_first_and_alone_in_their_type(offered, provided, 
      ("10.1.1.1,fd01::1", "matches ip: fd01::1"),
      ("", "could not parse ''"), ("invalid-ip", "could not parse 'invalid-ip'"),
      ("10.1.1.1, fd00::1", "could not parse ' fd00::1'"),
-     ("10.1.1.1,10.1.1.2", "'10.1.1.1,10.1.1.2' must be of different families"),
+     ("10.1.1.1,10.1.1.2", "'10.1.1.1,10.1.1.2' must be one IPv4 address and one IPv6 address"),
      ("10.1.1.1,::", "'10.1.1.1,::' has an unspecified address"),
      ("10.1.1.1,fd00::1,fd00::2", "'10.1.1.1,fd00::1,fd00::2' has more than two addresses")],
 )  # fmt: skip

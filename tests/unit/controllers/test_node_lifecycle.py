@@ -308,7 +308,7 @@ async def test_a_used_up_quota_is_reported_and_shows_in_health(cluster: Cluster)
     assert set(cluster.events.reasons("a")) == {"RateLimited"}
     assert made.healthy() is None
     await run_for(made, 300)
-    assert "nodes that are not ready for 400 s" in (made.healthy() or "")
+    assert "for 400 s, the controller has failed to check" in (made.healthy() or "")
     cluster.cloud.script.heal("list")
     await run_for(made, 61)
     assert made.healthy() is None

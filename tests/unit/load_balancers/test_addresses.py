@@ -104,7 +104,7 @@ def events(result: LoadBalancerResult) -> dict[str, str]:
 async def test_a_service_of_ipv6_alone_gets_none(site: BalancerSite) -> None:
     result = await site.ensure(view("web", 80, ip_families=("IPv6",)))
     assert (result.ingress, await site.all()) == ((), [])
-    assert "no load balancer is created" in events(result)["IPFamilyUnsupported"]
+    assert "the CCM creates no load balancer" in events(result)["IPFamilyUnsupported"]
     await site.ensure(view("web", 80))
     before = await site.one()
     assert "IPFamilyUnsupported" in events(await site.ensure(view("web", 80, ip_families=("IPv6",))))

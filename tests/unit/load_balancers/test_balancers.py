@@ -263,7 +263,7 @@ class TestTrouble:
         await site.ensure(view())
         await site.sky.fault(method="GET", path="/load_balancers", empty_listing=True, times=1)
         site.balancers.inventory.invalid.add(UID)
-        with pytest.raises(CloudUnavailable, match="exists, but is missing in the API's list"):
+        with pytest.raises(CloudUnavailable, match="exists, but is missing from the API's list"):
             await site.ensure(view())
         await site.sky.heal()
         await site.ensure(view())

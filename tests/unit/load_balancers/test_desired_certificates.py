@@ -76,8 +76,8 @@ class TestUploaded:
         assert found.by_port == {443: (5,)}
         [message] = messages(found.errors)
         assert message.startswith(
-            "port 443 needs a certificate, http-certificates: this namespace may not use the "
-            "certificates 'theirs'"
+            "port 443 needs a certificate, http-certificates: this namespace isn't allowed to "
+            "use the certificates 'theirs'"
         )
         serving = LoadBalancerService("https", 443, 30_443, http=ServiceHttp(certificates=(9,)))
         found = choose_certificates(

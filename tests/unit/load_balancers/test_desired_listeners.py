@@ -64,7 +64,7 @@ class TestNew:
         assert ports(found) == [80, 443]
         assert found.listeners[1].http == ServiceHttp(certificates=(1, 2))
         assert said(found.notices) == [
-            (CONFLICT, "port 443 can't redirect from port 80, which the Service uses itself")
+            (CONFLICT, "port 443 can't redirect from port 80, because the Service uses port 80")
         ]
 
     def test_a_redirect_that_was_there_ends_with_https(self) -> None:
@@ -84,8 +84,8 @@ class TestNew:
             (
                 CONFLICT,
                 (
-                    "port 444 can't redirect from port 80, which port 443 redirects from; "
-                    "port 445 can't redirect from port 80, which port 443 redirects from"
+                    "port 444 can't redirect from port 80, because port 443 already redirects from port 80; "
+                    "port 445 can't redirect from port 80, because port 443 already redirects from port 80"
                 ),
             )
         ]
@@ -101,8 +101,8 @@ class TestRoom:
             (
                 TOO_MANY,
                 (
-                    "type lb11 supports 2 ports. The load balancer omits these ports: 82, 83. "
-                    "Choose a larger type with load-balancer.hetzner.cloud/type"
+                    "type lb11 supports 2 ports. The CCM doesn't configure these ports on the load balancer: "
+                    "82, 83. Choose a larger type with load-balancer.hetzner.cloud/type"
                 ),
             )
         ]
@@ -119,11 +119,11 @@ class TestRoom:
         several = [*range(1000, 1253), ServicePort(1, 30_001, "UDP"), ServicePort(2, 0)]
         [(_, text)] = said(chosen(spec({}, *several), limits=SMALL).notices)
         assert text.startswith(
-            "type lb11 supports 2 ports. The load balancer omits these ports: 1002, 1003, "
+            "type lb11 supports 2 ports. The CCM doesn't configure these ports on the load balancer: 1002, "
         )
         assert text.endswith(
-            " and 227 more. No type is large enough for another 4 ports. Choose a larger type with "
-            "load-balancer.hetzner.cloud/type"
+            " and 227 more. Even the largest type can't support 4 of the Service's ports. Choose a larger "
+            "type with load-balancer.hetzner.cloud/type"
         )
 
     def test_a_port_that_others_have_is_left_to_them(self) -> None:

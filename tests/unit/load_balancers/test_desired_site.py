@@ -200,8 +200,8 @@ class TestOneThatIsThere:
         held = choose_placement(preserve, observed(balancer(private_net=nets), network=1))
         assert (held.network, held.private_ip, held.ip_range) == (None, "10.0.0.9", "10.0.0.0/24")
         text = (
-            "the load balancer stays in network 8, 9, because other clients' ports or targets may need "
-            f"that network ({FOREIGN})"
+            f"the load balancer stays in network 8, 9, because {FOREIGN} is set. "
+            "Ports or targets of other clients may need that network"
         )
         assert said(held.notices) == [("LoadBalancerNotMoved", text)]
         moved = choose_placement(spec(), observed(balancer(private_net=nets), network=1))
@@ -317,7 +317,10 @@ def test_the_usual_one_comes_back_only_where_it_is_large_enough() -> None:
     assert said(found.notices) == [
         (
             "LoadBalancerTypeKept",
-            "no type is configured, but lb11 is too small for the ports or nodes of this Service: lb21 stays",
+            (
+                "no type is configured, and the default type lb11 is too small for the ports or nodes of "
+                "this Service. The load balancer keeps the type lb21"
+            ),
         )
     ]
     assert choose_type(spec({"type": "lb11"}), observed(there)) == TypeChoice(SMALL, SMALL)

@@ -53,7 +53,7 @@ def test_all_for_which_there_is_room() -> None:
             "MaxTargetsReached",
             (
                 f"{NO_TRAFFIC}the load balancer's type supports no more targets. Choose a larger type with "
-                "load-balancer.hetzner.cloud/type, or fewer nodes with "
+                "load-balancer.hetzner.cloud/type, or select fewer nodes with "
                 "load-balancer.hetzner.cloud/node-selector: d, e"
             ),
         )

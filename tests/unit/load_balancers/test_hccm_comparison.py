@@ -68,9 +68,10 @@ def test_a_protected_one_is_not_deleted_by_the_official_one() -> None:
 def test_keys_of_single_ports() -> None:
     protocol, certificates = differences({"port.443.protocol": "https", "port.443.http-certificates": "shop"})
     assert protocol == (
-        f"{PREFIX}port.443.protocol: the official CCM doesn't support keys for single ports, and for "
-        "all ports, protocol is not set, so port 443 becomes tcp without certificates, without an Event. "
-        "Set protocol for all ports, or move the port to its own Service"
+        f"{PREFIX}port.443.protocol: the official CCM doesn't support keys for single ports. The "
+        "annotation protocol, which applies to all ports, is not set, so the official CCM changes port 443 "
+        "to tcp without certificates, and sends no Event. Set protocol for all ports, or move the port to "
+        "its own Service"
     )
     assert certificates.startswith(
         f"{PREFIX}port.443.http-certificates: the official CCM doesn't support keys for single ports"
@@ -103,7 +104,7 @@ def test_values_that_only_ours_reads(key: str, value: str, better: str | None) -
     }
     [sentence] = differences(context | {key: value}, 443)
     assert sentence.startswith(f"{PREFIX}{key}: {value!r}: the official CCM ")
-    assert sentence.endswith("leave the annotation out" if better is None else f"write {better!r}")
+    assert sentence.endswith("Remove the annotation" if better is None else f"Set the value {better!r}")
 
 
 def test_what_is_read_at_deletion_blocks_deletion() -> None:
@@ -124,14 +125,14 @@ def test_https_with_a_health_check() -> None:
     [sentence] = differences(
         {"protocol": "https", "http-certificates": "a", "health-check-interval": "20s"}, 443
     )
-    assert "together with health-check-interval" in sentence
-    assert sentence.endswith("write health-check-protocol: 'http'")
+    assert "configure a health check: health-check-interval" in sentence
+    assert sentence.endswith("Set health-check-protocol to 'http'")
     [sentence] = differences({"health-check-protocol": "HTTPS"}, 80)
-    assert "'http', and health-check-http-validate-certificate: 'true'" in sentence
+    assert "'http', and health-check-http-validate-certificate to 'true'" in sentence
     [sentence] = differences(
         {"protocol": "https", "http-certificates": "a"}, 443, HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES="2"
     )
-    assert "together with HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES" in sentence
+    assert "configure a health check: HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_RETRIES" in sentence
     assert differences({"protocol": "https", "http-certificates": "a"}, 443) == []
     # Its keys of single ports don't reach the official one at all.
     sentences = differences({"port.443.protocol": "https", "port.443.health-check-interval": "20s"})
@@ -239,7 +240,7 @@ async def test_an_adopted_one_is_named_after_its_annotation_has_gone(site: Balan
     without = view()
     await site.ensure(without)
     [sentence] = await site.balancers.differences(without, "official")
-    assert f"({theirs['id']}) was adopted: the official CCM doesn't support the key" in sentence
+    assert f"({theirs['id']}) with the annotation adopt: the official CCM doesn't support" in sentence
     await site.ensure(view(annotations={"delete-protection": "true"}))
     assert await site.balancers.differences(without, "official") == []
 
@@ -261,10 +262,10 @@ async def test_only_a_protection_that_is_there_keeps_an_adopted_one(site: Balanc
     await site.ensure(view(annotations={"adopt": "theirs"}))
     requested = view(annotations={"adopt": "theirs", "delete-protection": "true"})
     sentences = await site.balancers.differences(requested, "official")
-    assert any("deletes the load balancer together" in one for one in sentences)
+    assert any("deletes the load balancer when" in one for one in sentences)
     await site.ensure(requested)
     sentences = await site.balancers.differences(requested, "official")
-    assert not any("deletes the load balancer together" in one for one in sentences)
+    assert not any("deletes the load balancer when" in one for one in sentences)
 
 
 async def test_the_official_one_takes_only_ids_of_primary_ips(site: BalancerSite) -> None:
@@ -277,4 +278,4 @@ async def test_the_official_one_takes_only_ids_of_primary_ips(site: BalancerSite
     assert compare_with_hccm(placed, plain, network=True) == ()
     await site.ensure(service)
     [said] = await site.balancers.differences(service, "official")
-    assert said.endswith(f"write {ip['id']}")
+    assert said.endswith(f"Change the value to {ip['id']}")

@@ -58,7 +58,7 @@ def test_an_unanswered_port_is_reported() -> None:
     sick = balancer({80: "unhealthy", 443: "healthy"}, {80: "unhealthy", 443: "unhealthy"})
     [notice] = complaints(sick, {80, 443})
     assert notice.reason == "NoHealthyTargets"
-    assert "health check of port 80 (checked on port 30080 by tcp)." in notice.message
+    assert "health check of port 80 (tcp check on port 30080)." in notice.message
     assert list(complaints(sick, {443})) == []
     assert list(complaints(balancer({80: "unknown"}), {80})) == []
     assert list(complaints(balancer(), {80})) == []

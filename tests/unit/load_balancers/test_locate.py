@@ -145,8 +145,8 @@ def test_the_place_of_a_service(
             "'lb6' (6) belongs to cluster 'c2'",
         ),
         ([ANOTHER_SERVICES, THEIRS], MAY_ADOPT, {"name": "theirs"}, "/adopt: '6'"),
-        ([ANOTHER_SERVICES, THEIRS], HERE, {"adopt": "theirs"}, "'shop' may not adopt 'theirs'"),
-        ([ANOTHER_SERVICES, THEIRS], HERE, {"adopt": "6"}, "'shop' may not adopt '6'"),
+        ([ANOTHER_SERVICES, THEIRS], HERE, {"adopt": "theirs"}, "'shop' aren't allowed to adopt 'theirs'"),
+        ([ANOTHER_SERVICES, THEIRS], HERE, {"adopt": "6"}, "'shop' aren't allowed to adopt '6'"),
         ([THEIRS], MAY_ADOPT, {"adopt": "nothing"}, "adopt: 'nothing' isn't the ID or name"),
         (
             [ANOTHER_SERVICES],
@@ -158,9 +158,9 @@ def test_the_place_of_a_service(
             [shared(9), shared(12)],
             HERE,
             EDGE,
-            "'lb9' (9) is shared as 'edge', but may belong to another cluster",
+            "'lb9' (9) has the share name 'edge', but may belong to another cluster",
         ),
-        ([shared(9, **{CLUSTER: "c2"})], ClusterScope(""), EDGE, "is shared as 'edge'"),
+        ([shared(9, **{CLUSTER: "c2"})], ClusterScope(""), EDGE, "has the share name 'edge'"),
     ],
 )
 def test_what_is_refused(

@@ -302,14 +302,14 @@ def warnings_of(annotations: dict[str, str], *ports: int | ServicePort, **more: 
     }
 
 
-HTTP = "has no effect without protocol http or https"
-HTTPS = "has no effect without protocol https"
-CHECKED = "has no effect without health-check-protocol http or https"
+HTTP = "has no effect, because this key requires the protocol http or https"
+HTTPS = "has no effect, because this key requires the protocol https"
+CHECKED = "has no effect, because this key requires an HTTP health check"
 SHARED = "has no effect on a shared load balancer, because all its Services have the same targets"
 ADOPTED = "has no effect together with ~adopt, because the load balancer keeps its addresses"
 ALONE = "has no effect without a private network. Set HCLOUD_NETWORK"
 LOCATED = (
-    "has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1. To override the location, also set the "
+    "has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1. To use the network zone, set the "
     'annotation ~location to ""'
 )
 PRIVATE = {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24", "hostname": "a.example"}
@@ -410,8 +410,8 @@ class TestUnsupported:
     @pytest.mark.parametrize(
         ("ports", "why"),
         [
-            (("53/UDP", "80"), "the load balancer omits these ports: 53/UDP"),
-            (("53/UDP", "54/SCTP"), "no load balancer is created for these ports: 53/UDP, 54/SCTP"),
+            (("53/UDP", "80"), "the load balancer doesn't forward these ports: 53/UDP"),
+            (("53/UDP", "54/SCTP"), "the CCM creates no load balancer for these ports: 53/UDP, 54/SCTP"),
         ],
     )
     def test_other_protocols(self, ports: tuple[str, ...], why: str) -> None:

@@ -92,7 +92,7 @@ async def test_who_may_not_adopt_does_not_learn_what_others_have(site: BalancerS
 
 
 def test_names_of_namespaces_are_checked() -> None:
-    with pytest.raises(ConfigurationError, match="CCM_SHARE_NAMESPACES: 'No' isn't the name of a namespace"):
+    with pytest.raises(ConfigurationError, match="CCM_SHARE_NAMESPACES: 'No' isn't allowed"):
         environment.read({"HCLOUD_TOKEN": "t" * 64, "CCM_SHARE_NAMESPACES": "shop,No"})
 
 

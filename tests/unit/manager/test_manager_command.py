@@ -60,7 +60,7 @@ def test_a_plan_without_settings_says_where_they_are(capsys):
     assert main(["plan"]) == 2
     message = capsys.readouterr().err
     assert "--cloud-provider cannot be empty" in message
-    assert "--settings-from=deployment/NAMESPACE/NAME reads them from the cluster" in message
+    assert "--settings-from=deployment/NAMESPACE/NAME reads these settings" in message
 
 
 @pytest.mark.parametrize(("run", "dry"), [(command.main, "false"), (plan_command.main, "true")])

@@ -255,5 +255,5 @@ async def test_work_that_does_not_end_shows(server, cloud):
     assert run.health.answer("readyz", verbose=False) == (200, "ok")
     await asyncio.sleep(200)
     assert run.health.answer("readyz", verbose=False)[0] == 500
-    assert "processing a key of queue Nodes for" in (run.health.results("readyz")["queues"] or "")
+    assert "too long in these queues: Nodes (" in (run.health.results("readyz")["queues"] or "")
     assert run.health.answer("livez", verbose=False) == (200, "ok")

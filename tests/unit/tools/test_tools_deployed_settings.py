@@ -44,7 +44,7 @@ async def test_what_the_caller_has_himself_wins_and_no_secret_is_read_for_it() -
     found = await settings_from("deployment/ccm-from-scratch", transport, own)
     assert found.variables == METRICS
     assert found.own == ("CCM_CLUSTER_ID", "HCLOUD_NETWORK", "HCLOUD_TOKEN")
-    assert "variables of this shell take precedence: CCM_CLUSTER_ID, HCLOUD_NETWORK" in found.describe("x")
+    assert "your shell's variables take precedence: CCM_CLUSTER_ID, HCLOUD_NETWORK" in found.describe("x")
     assert not [request for request in transport.requests if "/secrets/" in request.path]
 
 

@@ -62,7 +62,7 @@ def texts(text: str, *, for_official: bool = False) -> list[str]:
             [
                 f"{PREFIX}algorithm-type: 'random' is not round_robin or least_connections",
                 f"{PREFIX}typ: there is no such annotation; did you mean {PREFIX}type?",
-                "the load balancer omits these ports: 53/UDP",
+                "the load balancer doesn't forward these ports: 53/UDP",
                 "don't support them: loadBalancerSourceRanges (10.0.0.0/8)",
                 "port 443 has protocol https and no certificate",
             ],
@@ -198,8 +198,8 @@ def test_the_command(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: !!bool perhaps\n", "a tag such as !!bool"),
-        ("a: !!timestamp foo\n", "a tag such as !!bool"),
+        ("a: !!bool perhaps\n", "the type of a tag"),
+        ("a: !!timestamp foo\n", "the type of a tag"),
         ("{{- if .Values.service }}\nkind: Service\n{{- end }}", "helm template"),
     ],
 )

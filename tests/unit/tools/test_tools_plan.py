@@ -20,9 +20,11 @@ from ccm.tools.plan import Findings, compare, plan_for
 NEW = {"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}
 OFF = {"key": SHUTDOWN_TAINT, "effect": "NoSchedule"}
 OUT_OF_SERVICE = {"key": OUT_OF_SERVICE_TAINT, "value": "nodeshutdown", "effect": "NoExecute"}
-MARK, UNMARK = (f"{verb} the taint of nodes whose machine is shut down" for verb in ("add", "remove"))
-FREE = "add the taint that frees volumes and Pods of nodes whose machine is shut down"
-DELETE = "delete the Node, after the cloud confirmed that its machine doesn't exist"
+MARK = f"add the taint {SHUTDOWN_TAINT}, because the machine is off"
+UNMARK = "remove the taints that the CCM set because the machine was shut down"
+FREE = f"add the taint {OUT_OF_SERVICE_TAINT}, so that Kubernetes deletes the Pods of the node and detaches "
+FREE += "their volumes"
+DELETE = "delete the Node, if the cloud confirms that its machine doesn't exist"
 
 
 class Site:
@@ -83,7 +85,9 @@ async def test_services(site: Site) -> None:
 async def test_what_is_left_of_services(site: Site) -> None:
     site.put_services("web")
     await site.cloud.load_balancers.ensure(ServiceView("shop", "lost", "uid-lost"), [])
-    expected = ["don't change the load balancer of shop/lost, because its Service (uid-lost) does not exist"]
+    expected = [
+        "keep the load balancer of shop/lost unchanged, because its Service (uid-lost) does not exist"
+    ]
     assert (await site.steps("services"))["orphans"] == expected
     assert "orphans" not in await site.steps("service/web")
 
