@@ -105,7 +105,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             _stat(
                 "Orphans",
-                "Cloud objects of deleted Services, which Hetzner may charge for.",
+                "Cloud objects of deleted Services. Hetzner charges for load balancers among these objects.",
                 Query("sum(ccm_load_balancer_orphans{@})", "orphans"),
                 steps=_ALARM_STEPS,
             ),
@@ -171,7 +171,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Server lookups per second",
-                "The result hit means that a cached list contained the server, so the CCM sent no request.",
+                'The result "hit" means that a cached list contained the server, so the CCM sent no request.',
                 (_rate("cloud_controller_manager_server_cache_requests_total", "subsystem, result"),),
             ),
         ),
@@ -184,7 +184,11 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "Keys that are in the queue of a controller.",
                 (Query("sum by (name) (workqueue_depth{@})", "{{name}}"),),
             ),
-            Panel("Keys added per second", "Rate of changes.", (_rate("workqueue_adds_total", "name"),)),
+            Panel(
+                "Keys added per second",
+                "Rate at which objects change.",
+                (_rate("workqueue_adds_total", "name"),),
+            ),
             Panel(
                 "Retries per hour",
                 "Keys that a controller retries after a failure. The object has an Event with the reason.",
@@ -232,7 +236,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Route syncs per hour, by outcome",
-                "The outcome noop means that no route changed.",
+                'The outcome "noop" means that no route changed.',
                 (_rate("route_controller_route_sync_total", "trigger, outcome", times=" * 3600"),),
                 width=12,
             ),

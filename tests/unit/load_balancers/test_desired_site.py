@@ -159,7 +159,7 @@ class TestOneThatIsThere:
             ({"private-ipv4": "10.0.0.7"}, {"private-ipv4": "'10.0.0.7' belongs to server a (3)"}),
             (
                 {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.1.0/24"},
-                {"private-ipv4": "'10.0.0.9' is not in 10.0.1.0/24, which was requested"},
+                {"private-ipv4": "'10.0.0.9' is not in the requested subnet 10.0.1.0/24"},
             ),
             (
                 {"private-ipv4": "10.0.2.9"},

@@ -241,7 +241,7 @@ async def test_watch_that_stays_broken_shows(server, cloud):
     await asyncio.sleep(120)
     assert run.health.answer("readyz", verbose=False)[0] == 500
     why = run.health.results("readyz")["informer-nodes"] or ""
-    assert "watching /api/v1/nodes has failed for" in why
+    assert "the CCM has failed to watch /api/v1/nodes" in why
 
 
 async def test_work_that_does_not_end_shows(server, cloud):

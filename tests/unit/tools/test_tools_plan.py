@@ -190,7 +190,7 @@ async def test_one_failure_hides_no_other_plan(site: Site) -> None:
         (
             ("--controllers=cloud-node-controller",),
             "service/theirs",
-            "no controller of --controllers=cloud-node-controller changes services",
+            "--controllers=cloud-node-controller disables the controllers of services",
         ),
     ],
 )
