@@ -184,11 +184,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 "Keys that are in the queue of a controller.",
                 (Query("sum by (name) (workqueue_depth{@})", "{{name}}"),),
             ),
-            Panel(
-                "Keys added per second",
-                "Rate at which objects change.",
-                (_rate("workqueue_adds_total", "name"),),
-            ),
+            Panel("Keys added per second", "Rate of changes.", (_rate("workqueue_adds_total", "name"),)),
             Panel(
                 "Retries per hour",
                 "Keys that a controller retries after a failure. The object has an Event with the reason.",
