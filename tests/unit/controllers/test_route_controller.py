@@ -476,7 +476,8 @@ async def test_two_clusters_with_equal_pod_cidrs_stop_replacing_routes(cluster: 
     fake.table = replace(fake.table, routes=(theirs,))
     for _ in range(2):
         with pytest.raises(
-            RoutesNotReconciled, match=r"routes this pod CIDR to 10\.0\.0\.7, machine server-7"
+            RoutesNotReconciled,
+            match=r"routes this pod CIDR to 10\.0\.0\.7\. This address belongs to machine server-7",
         ):
             await made.reconcile()
     assert routes(cluster) == {"10.244.1.0/24": "10.0.0.7"}

@@ -77,7 +77,7 @@ def test_hetzners_reasons_are_reported() -> None:
     ]
     for order in (targets, targets[::-1]):
         [notice] = complaints(msgspec.structs.replace(sick, targets=tuple(order)), {80})
-        assert "by tcp, layer4_timeout, unexpected_http_status 503)" in notice.message
+        assert "(tcp check on port 30080, layer4_timeout, unexpected_http_status 503)" in notice.message
 
 
 async def test_it_is_counted_and_reported_with_the_service(site: BalancerSite) -> None:

@@ -146,7 +146,7 @@ def test_the_official_ccm_is_compared_on_request() -> None:
     found = texts(text, for_official=True)
     assert [one for one in found if one.startswith("under the official CCM: ")] == found[-2:]
     assert "port.443.protocol" in found[-2]
-    assert found[-1].endswith("write '20s'")
+    assert found[-1].endswith("Set the value '20s'")
 
 
 def test_services_in_lists_and_their_namespaces() -> None:

@@ -221,7 +221,7 @@ async def test_what_another_would_make_of_it(site: Site) -> None:
     found = await compare("", site.context, "official")
     assert found.steps == {"service shop/web": ["official deletes shop/web"], "service shop/plain": []}
     assert (await compare("service/inner", site.context, "official")).steps == {"service shop/inner": []}
-    for subject, text in (("service/no", "has no service/no"), ("routes", "'routes' is not service/NAME")):
+    for subject, text in (("service/no", "has no service/no"), ("routes", "but the argument is 'routes'")):
         with pytest.raises(ConfigurationError, match=text):
             await compare(subject, site.context, "official")
 
