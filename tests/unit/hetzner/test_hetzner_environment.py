@@ -219,7 +219,7 @@ def test_health_checks_that_the_api_would_refuse_are_left_out(name: str, value: 
 def test_private_addresses_without_a_network_are_odd_and_no_reason_to_stop() -> None:
     settings = read(MINIMAL | {"HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP": "true"})
     assert settings.load_balancers.use_private_ip
-    assert "needs HCLOUD_NETWORK" in settings.warnings[0]
+    assert "requires HCLOUD_NETWORK" in settings.warnings[0]
 
 
 @pytest.mark.parametrize("address", ["localhost", ":port", ":99999", ":"])
