@@ -21,16 +21,16 @@ from sandbox.site import Clone
 
 AUTO = "auto"
 TOOLCHAINS: Mapping[str, tuple[Component, ...]] = {MACHINES: COMPONENTS, HOLLOW: CONTROL_PLANE}
-"""What to build for each kind. Hollow nodes run no containers, so they need only the control plane."""
+"""The components for each kind of servers. Hollow nodes run no containers, so the control plane is enough."""
 
 _LINUX_ELSEWHERE = (
-    "servers need a Linux kernel, but this is {system}. You can run only the emulated API ('./dev serve "
-    "--backend records') and the program against Hetzner Cloud ('pulumi up -s hetzner'). For the whole "
-    "environment, use a virtual machine with Debian or Ubuntu, and run './dev up' there as root"
+    "servers need a Linux kernel, but this host runs {system}. On this host, you can run only the emulated "
+    "API ('./dev serve --backend records') and the Pulumi program for Hetzner Cloud ('pulumi up -s "
+    "hetzner'). For the whole environment, run './dev up' as root in a virtual machine with Debian or Ubuntu"
 )
 _REMEDIES = {
-    "root": "machines require root; run: sudo ./dev up",
-    "wsl": "in WSL2, machines need root, and the clone must be on Linux's own disk: under ~, not under /mnt",
+    "root": "the backend 'machines' requires root; run: sudo ./dev up",
+    "wsl": "in WSL2, run ./dev as root, and keep the clone in the Linux file system: in ~, not in /mnt",
     "packages": "for machines: {command}",
 }
 

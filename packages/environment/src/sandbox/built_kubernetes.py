@@ -63,6 +63,6 @@ def refuse_another(site: Clone, wanted: str) -> None:
     """Make sure that the cluster has what is asked for."""
     if (there := hollow_version(site)) and there != wanted:
         raise SandboxError(
-            f"Kubernetes {wanted}: the hollow cluster of this clone runs {there}. To change the version, "
-            "run './dev down' first"
+            f"Kubernetes {wanted}: the simulated Nodes of this clone run Kubernetes {there}. To change the "
+            "version, first run './dev down'"
         )

@@ -13,7 +13,7 @@ from sandbox.site import Site
 
 UNINITIALIZED_TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 CCM = "ccm-from-scratch"
-"""The name of our Deployment in kube-system, and the value of its Pods' label ``app.kubernetes.io/name``."""
+"""The name of our Deployment in kube-system. This name is in the label LABEL of the Deployment's Pods."""
 LABEL = "app.kubernetes.io/name"
 POLL_SECONDS = 0.2
 CALL_SECONDS = 20
@@ -124,8 +124,8 @@ def await_nodes(
                 for n in waiting
             )
             raise SandboxError(
-                f"after {seconds:.0f} s: {lacking or 'no node has joined'}. Logs of its server: './dev ssh "
-                "NAME journalctl -u k3s -u k3s-agent -n 50'; logs of the CCM: './dev logs'"
+                f"not ready after {seconds:.0f} s: {lacking or 'no node has joined'}. Logs of a server: "
+                "'./dev ssh NAME journalctl -u k3s -u k3s-agent -n 50'; logs of the CCM: './dev logs'"
             )
         progress(", ".join(n.name for n in waiting) or "no node yet")
         time.sleep(POLL_SECONDS)

@@ -130,8 +130,8 @@ def require(site: Site) -> Running:
         raise SandboxError("the sandbox of this clone isn't running; start it with './dev up'")
     if health(site) is None:
         raise SandboxError(
-            f"the sandbox (process {running.pid}) does not answer; see {site.log}. End it with "
-            f"'kill -9 {running.pid}', then type './dev up': machines and state are kept"
+            f"the sandbox (process {running.pid}) does not answer; see {site.log}. To end the process, "
+            f"run 'kill -9 {running.pid}'. Then run './dev up'. The machines and the state are kept"
         )
     return running
 
@@ -157,20 +157,20 @@ def start(
     """
     running = find(site)
     if running and internet and not running.internet:
-        progress(f"process {running.pid} ends: another one gives machines Internet access")
+        progress(f"stopping process {running.pid}: a new process will give machines Internet access")
         actions, k3s = running.actions, Path(running.k3s) if running.k3s else None
         stop(site)
     elif running:
         if backend not in ("auto", running.backend):
             raise SandboxError(
-                f"the sandbox of this clone is already running (process {running.pid}), with --backend "
-                f"{running.backend} in place of {backend}; end it first"
+                f"the sandbox of this clone is already running (process {running.pid}) with --backend "
+                f"{running.backend}, not --backend {backend}. Stop the sandbox first"
             )
         return require(site)
     if not host.port_is_free(site.port):
         raise SandboxError(
-            f"port {site.port} on 127.0.0.1 is in use by another program; end it, or give this clone other "
-            "addresses with './dev down --force'"
+            f"port {site.port} on 127.0.0.1 is in use by another program. Stop that program, or give this "
+            "clone other addresses with './dev down --force'"
         )
     command = [sys.executable, "-m", "sandbox", "serve", "--backend", backend, "--actions", actions]
     command += ["--no-exports"]  # what it prints is kept in a log
@@ -197,13 +197,13 @@ def _await_answer(site: Site, child: subprocess.Popen[bytes], progress: Callable
 
 def stop(site: Site) -> bool:
     """Ask the process to end, and wait for it, also if it is only starting. True if there was one."""
-    remedy = "'./dev down --force' removes everything without the sandbox"
+    remedy = "'./dev down --force' removes everything and doesn't need the sandbox's process"
     return _end(site, signal.SIGTERM, f"does not end; {remedy}")
 
 
 def kill(site: Site) -> None:
     """End the process at once; what it has made is left for the caller to remove."""
-    _end(site, signal.SIGKILL, f"was killed, and {_lock(site)} is still held; repeat the command")
+    _end(site, signal.SIGKILL, f"was killed, but a process still holds {_lock(site)}; repeat the command")
 
 
 def _end(site: Site, number: int, complaint: str) -> bool:
@@ -230,8 +230,8 @@ def _signal(running: Running, number: int) -> None:
     """Signal this very process."""
     if not processes.alive(running.process):
         raise SandboxError(
-            "the sandbox of this clone runs where this command can't reach it, such as in a container "
-            f"(process {running.pid}, port {running.port}). End it there"
+            "the sandbox of this clone runs in a place that this command can't reach, for example in a "
+            f"container (process {running.pid}, port {running.port}). Stop the sandbox there"
         )
     os.kill(running.pid, number)
 

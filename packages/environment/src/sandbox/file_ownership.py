@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 OF_MACHINES = ("machines", "load-balancers", "volumes", "snapshots", "registry", "images")
-"""Folders in ``.sandbox`` that still belong to root, because files on machines' disks have several owners."""
+"""Folders in ``.sandbox`` that ``hand_over`` skips, because files in these folders have several owners."""
 IMAGE = "image"
-"""The folder in the cache with the machines' operating system. Its files have several owners."""
+"""The folder in the cache that contains the machines' operating system. Its files belong to several users."""
 _DEPTH = 2  # folders of the user's below it have nothing new of root's in them
 
 

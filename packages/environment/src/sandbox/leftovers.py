@@ -31,7 +31,7 @@ CLOUD_LISTS = (
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
 """The label that the Pulumi program sets on its objects (ccm_pulumi/config/labels.py)."""
 NODE_GROUP, SEPARATOR = "hcloud/node-group", "--"
-"""The cluster-autoscaler's label, and the separator in our group names (ccm_pulumi/config/pools.py)."""
+"""The label of a node group, and the separator in our node groups' names (ccm_pulumi/config/pools.py)."""
 SERVICE_UID = "hcloud-ccm/service-uid"
 ADOPTED = "ccm-from-scratch/adopted"
 CLUSTER = "ccm-from-scratch/cluster"

@@ -111,15 +111,16 @@ def findings(facts: Facts, wanted: Wanted) -> list[Finding]:
 
 def _instances(facts: Facts, needed: int) -> Finding:
     what = "inotify instances"
-    if facts.instances_free >= needed:
-        return Finding("ok", what, f"{needed} more are needed and available, of {facts.instances_allowed}")
-    found = f"{needed} more are needed, but only {facts.instances_free} of {facts.instances_allowed} are free"
-    return Finding("stop", what, found, capacity.remedy(facts.instances_allowed, needed))
+    free, allowed = facts.instances_free, facts.instances_allowed
+    found = f"the environment needs {needed}, and {free} of {allowed} are free"
+    if free >= needed:
+        return Finding("ok", what, found)
+    return Finding("stop", what, found, capacity.remedy(allowed, needed))
 
 
 def _watches(facts: Facts, needed: int) -> Finding:
     free = max(0, facts.watches_allowed - facts.watches_used)
-    found = f"{needed} more are needed, but only {free} of {facts.watches_allowed} are free"
+    found = f"the environment needs {needed}, and {free} of {facts.watches_allowed} are free"
     if free >= needed:
         return Finding("ok", "inotify watches", found)
     more = max(1 << 16, 2 * (facts.watches_used + needed))
@@ -127,7 +128,7 @@ def _watches(facts: Facts, needed: int) -> Finding:
 
 
 def _memory(facts: Facts, needed: int) -> Finding:
-    found = f"{_size(needed)} more are needed, but only {_size(facts.memory)} are available"
+    found = f"the environment needs {_size(needed)}, and {_size(facts.memory)} are available"
     if facts.memory >= needed:
         return Finding("ok", "memory", found)
     return Finding("note", "memory", found, "to create fewer machines: ./dev up --workers 0")
@@ -140,8 +141,8 @@ def _spaces(spaces: Sequence[Space]) -> list[Finding]:
         shared = [space for space in spaces if space.device == device]
         folders = " and ".join(str(space.folder) for space in shared)
         free, needed = min(space.free for space in shared), sum(space.needed for space in shared)
-        text = f"{_size(needed)} more are needed, but only {_size(free)} are free on the disk of {folders}"
-        remedy = f"free {_size(needed - free)} on this disk, or move the cache with XDG_CACHE_HOME"
+        text = f"the environment needs {_size(needed)}, and {_size(free)} are free on the disk of {folders}"
+        remedy = f"free up {_size(needed - free)}, or set XDG_CACHE_HOME to move the cache to another disk"
         enough = free >= needed
         found.append(Finding("ok" if enough else "stop", "disk", text, "" if enough else remedy))
     return found
@@ -150,7 +151,7 @@ def _spaces(spaces: Sequence[Space]) -> list[Finding]:
 def _ipv6(obstacle: str) -> list[Finding]:
     if not obstacle:
         return []
-    remedy = "no problem: machines and load balancers answer at their IPv4 addresses"
+    remedy = "no problem: machines and load balancers are still reachable at their IPv4 addresses"
     return [Finding("note", "IPv6", f"this host can't reach machines by IPv6: {obstacle}", remedy)]
 
 
@@ -164,7 +165,7 @@ def refuse(found: Sequence[Finding]) -> None:
     if stops:
         lines = [f"{finding.what}: {finding.found} → {finding.remedy}" for finding in stops]
         raise MissingRequirement(
-            "\n  ".join(["the limits of this host are too low; nothing was created:", *lines])
+            "\n  ".join(["this host doesn't meet these requirements, so nothing was created:", *lines])
         )
 
 

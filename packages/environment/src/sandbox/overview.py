@@ -21,7 +21,7 @@ NEXT = (
     ("./dev logs", "follow the CCM"),
     ("./dev deploy", "rebuild and roll out the CCM after a change"),
     (SSH, "a shell on a machine"),
-    ('eval "$(./dev env)"', "set the environment variables of other clients: kubectl, pulumi, hcloud, …"),
+    ('eval "$(./dev env)"', "set the environment variables for clients such as kubectl, pulumi and hcloud"),
     ("./dev down", "remove everything"),
 )
 
@@ -56,7 +56,7 @@ def console(site: Site, *, terminal: bool) -> str:
     if terminal:
         return f"Console of the cloud: {site.console}"
     bare = site.console.partition("#")[0]
-    return f"Console of the cloud: {bare} (with its token: './dev status' on a terminal)"
+    return f"Console of the cloud: {bare} (to show the token, run './dev status' in a terminal)"
 
 
 def powered_off(api: Api) -> set[str]:

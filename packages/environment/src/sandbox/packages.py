@@ -15,10 +15,10 @@ BUILD = "build"
 """For compiling C."""
 
 EMULATION = "emulation"
-"""For tests of the CCM's ARM image on another architecture."""
+"""The purpose of packages for tests of the CCM's ARM image on another architecture."""
 
 BROWSER = "browser"
-"""For tests of the sandbox's console."""
+"""The purpose of packages for tests of the sandbox's console."""
 
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 """Commands of supported browsers. Tests use the first browser that is installed."""
@@ -50,14 +50,14 @@ PACKAGES: tuple[Package, ...] = (
     Package("nftables", "nft", "firewalls"),
     Package("haproxy", "haproxy", "load balancers"),
     Package("openssh-client", "ssh", "./dev ssh"),
-    Package("openssl", "openssl", "certificates of a control plane on loopback", (MACHINES, HOLLOW)),
+    Package("openssl", "openssl", "creates certificates for a control plane on loopback", (MACHINES, HOLLOW)),
     Package("qemu-user-static", "qemu-aarch64-static", "runs the CCM's image for ARM in tests", (EMULATION,)),
-    Package("chromium", BROWSERS[0], "shows the sandbox's console to tests", (BROWSER,), BROWSERS[1:]),
-    Package("curl", "curl", "types the lines that the console shows", (BROWSER,)),
+    Package("chromium", BROWSERS[0], "opens the sandbox's console in tests", (BROWSER,), BROWSERS[1:]),
+    Package("curl", "curl", "runs the curl commands that the console shows", (BROWSER,)),
     Package(
         "libatomic1",
         f"/usr/lib/{platform.machine()}-linux-gnu/libatomic.so.1",
-        "runs Node.js, with which tests control the browser",
+        "required by Node.js, which tests use to control the browser",
         (BROWSER,),
         ("/usr/lib64/libatomic.so.1", "/usr/lib/libatomic.so.1"),
     ),
@@ -105,7 +105,7 @@ def ensure(
         return
     if not permitted():
         names = ", ".join(f"{package.name} ({package.why})" for package in packages)
-        raise MissingRequirement(f"these packages are missing: {names}. Type: {install_command(packages)}")
+        raise MissingRequirement(f"these packages are missing: {names}. Run: {install_command(packages)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = ["install", "-qq", "--yes", "--no-install-recommends", *(package.name for package in packages)]
     for arguments in (["update", "-qq"], install):

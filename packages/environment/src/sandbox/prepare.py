@@ -12,7 +12,7 @@ from sandbox.kubernetes.components import PULUMI
 from sandbox.site import Clone
 
 _MEANWHILE = """\
-• Programs are being built. In another terminal, this works already:
+• Programs are being built. Meanwhile, you can use the following in another terminal:
   .venv/bin/python -m sandbox serve --backend records   the emulated Hetzner Cloud API, until Ctrl-C
   ./dev test unit                                       the linters and the fast tests
   docs/README.md                                        the documentation"""
@@ -21,12 +21,12 @@ _MEANWHILE = """\
 def announce(choice: Choice, steps: Steps) -> None:
     """Print why servers aren't machines."""
     if choice.reason:
-        steps.note(f"• servers are records with hollow nodes here, without Pods and traffic: {choice.reason}")
+        steps.note(f"• servers are only API records; simulated Nodes run no Pods. Reason: {choice.reason}")
 
 
 def agree(choice: Choice, *, unbuilt: bool, question: Callable[[str], bool] | None) -> None:
     """Ask before minutes are spent on what a person at a terminal may not have wanted."""
-    text = f"Build the Kubernetes of hollow nodes ({choice.build_time})?"
+    text = f"Build Kubernetes for simulated Nodes ({choice.build_time})?"
     if choice.reason and unbuilt and question is not None and not question(text):
         raise SandboxError(f"nothing was built. {choice.reason[0].upper()}{choice.reason[1:]}")
 
@@ -37,13 +37,13 @@ def prepare(clone: Clone, steps: Steps, choice: Choice) -> toolchain.Toolchain:
         packages.ensure(choice.packages, progress)
     if any(toolchain.unbuilt(clone.cache, one) for one in choice.toolchains):
         steps.note(_MEANWHILE)
-    first = f"Kubernetes toolchain ({choice.build_time} the first time)"
+    first = f"Kubernetes toolchain (first build: {choice.build_time})"
     with steps.step(first, "Kubernetes toolchain") as progress:
         built = [toolchain.ensure(clone.cache, progress, one) for one in choice.toolchains]
-    first = f"Pulumi CLI ({estimate.first_time([PULUMI])} the first time)"
+    first = f"Pulumi CLI (first build: {estimate.first_time([PULUMI])})"
     with steps.step(first, "Pulumi CLI") as progress:
         pulumi.ensure(clone, progress)
     if choice.kind == MACHINES:
-        with steps.step("Machine image (≈ 3 min the first time)", "Machine image") as progress:
+        with steps.step("Machine image (first build: ≈ 3 min)", "Machine image") as progress:
             machine_image.ensure(clone.cache, built[0], progress)
     return built[-1]

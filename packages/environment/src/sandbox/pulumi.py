@@ -72,8 +72,8 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
     states.repair()
     for lock in locks:
         steps.note(
-            f"• the stack '{stack}' is locked by {lock.holder}, but this process has ended; running "
-            "'pulumi cancel'"
+            f"• the lock of the stack '{stack}' belongs to {lock.holder}, but this process has ended. "
+            "Running 'pulumi cancel'"
         )
     if locks:
         _ask(site, variables, ["cancel", "--stack", stack, "--yes"])
@@ -86,7 +86,7 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
         except ProviderError as error:
             raise SandboxError(str(error)) from error
         for name in deleted:
-            steps.note(f"• a run was killed while it created '{name}': deleting it")
+            steps.note(f"• Pulumi was killed while it created '{name}'; deleted '{name}'")
         # an import drops the notes of what was begun, which would stay for good
         _ask(site, variables, ["stack", "import", "--stack", stack], exported)
 
@@ -98,11 +98,9 @@ def refuse_to_lose(site: Site) -> None:
     kept = {name: states.resources(name) for name in others}
     for name in (name for name, count in kept.items() if count):
         raise SandboxError(
-            f"the stack '{name}' has {kept[name]} resources, and its state is in "
-            f"{states.folder}, which this command would remove. Run 'pulumi destroy --stack "
-            f"{name}' first, or "
-            f"move it to another backend: 'pulumi stack export --stack {name} --show-secrets "
-            "--file FILE', then "
+            f"the stack '{name}' has {kept[name]} resources. Its state is in {states.folder}, and this "
+            f"command would delete that folder. Run 'pulumi destroy --stack {name}' first, or move the state "
+            f"to another backend: 'pulumi stack export --stack {name} --show-secrets --file FILE', then "
             f"'pulumi stack rm --force --stack {name}'"
         )
 
@@ -123,7 +121,7 @@ def _refuse_beside_others(locks: Sequence[Lock], stack: str) -> None:
         if lock.runs is not False:
             # A number is given to another process once its own has ended.
             sure = f"if that process is not Pulumi, delete {lock.path}"
-            elsewhere = f"if the process has ended: 'pulumi cancel --stack {stack}'"
+            elsewhere = f"if the process has already ended, run 'pulumi cancel --stack {stack}'"
             raise SandboxError(
                 f"the stack '{stack}' is locked by {lock.holder}: wait until the process ends; "
                 + (sure if lock.runs else elsewhere)

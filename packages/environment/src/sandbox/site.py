@@ -150,8 +150,8 @@ def choose(
 def _way_out(others: Iterable[Claim]) -> str:
     clones = ", ".join(sorted(other.root for other in others)) or "none"
     return (
-        f"run './dev down' in a clone that you no longer need ({clones}). If you removed the folder of the "
-        "clone, delete its entry in sites.json in the cache"
+        f"run './dev down' in a clone that you no longer need. The clones are: {clones}. If you removed the "
+        "folder of a clone, delete the clone's entry in sites.json in the cache (~/.cache/ccm-from-scratch)"
     )
 
 
@@ -183,8 +183,8 @@ def _kept_files(cache: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SandboxError(
-            f"the sandbox can't write its files: {error}; it writes to the clone and to the cache "
-            f"({cache}; XDG_CACHE_HOME moves it)"
+            f"the sandbox can't write its files: {error}. The sandbox writes into the clone and into the "
+            f"cache {cache}. To move the cache, set XDG_CACHE_HOME"
         ) from error
 
 

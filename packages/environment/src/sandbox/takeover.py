@@ -69,7 +69,7 @@ def taken(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[
         try:
             _scale(site, built, 0)
             if not until(lambda: not cluster.ccm_pods(site, built), GONE_SECONDS):
-                raise SandboxError(f"the CCM's Pod does not end within {GONE_SECONDS} s")
+                raise SandboxError(f"the CCM's Pod didn't terminate within {GONE_SECONDS} s")
             yield lambda pid: _note(site, Taken(replicas, processes.identify(pid)))
         finally:
             _restore(site, built, say)
@@ -109,7 +109,7 @@ def alone(clone: Clone) -> Iterator[None]:
         # Only at the beginning: './dev up' may make a worker more meanwhile.
         with environment_lock.needing(clone, "run"):
             if not held.enter_context(idle(clone)):
-                raise SandboxError("'./dev run' is already running in this clone; end it in its terminal")
+                raise SandboxError("'./dev run' is already running in this clone; stop it with Ctrl-C")
         yield
 
 

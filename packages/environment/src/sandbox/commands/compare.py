@@ -22,12 +22,12 @@ from sandbox.kubernetes import estimate, toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Clone
 
-HELP = "compare a cluster with a CCM and a cluster without a CCM (one minute)"
+HELP = "show how a cluster differs with and without a CCM, which takes about one minute"
 WITHOUT_ADDRESSES = True
 WHAT_RAN = (
-    "Both clusters had a real control plane on loopback and simulated nodes, and are deleted now. Simulated "
-    "nodes run no containers, so the load balancer's address didn't respond. On machines, the "
-    "address responds: run './dev up'."
+    "Each cluster had simulated Nodes, and a real control plane that listened on loopback. Both clusters are "
+    "deleted now. Simulated Nodes run no containers, so the load balancer's address didn't respond. To "
+    "create a cluster whose load balancer responds, run './dev up'."
 )
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def run(clone: Clone, _arguments: argparse.Namespace) -> int:
     console = Console()
     steps = Steps(console)
     packages.ensure(decide(HOLLOW, look(clone)).packages, steps.note)
-    first = f"Kubernetes toolchain ({estimate.first_time(CONTROL_PLANE)} the first time)"
+    first = f"Kubernetes toolchain (first build: {estimate.first_time(CONTROL_PLANE)})"
     with steps.step(first, "Kubernetes toolchain") as progress:
         built = toolchain.ensure(clone.cache, progress, CONTROL_PLANE)
     with tempfile.TemporaryDirectory(dir=clone.state, prefix=".compare-") as folder:

@@ -100,7 +100,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         require_version(cluster.get(site, base, "nodes"))
         conformance_lock.undo(site, base, steps.note)
         folder.mkdir(parents=True, exist_ok=True)
-        with steps.step("Kubernetes' tests (≈ 3 min the first time)", "Kubernetes' tests") as progress:
+        with steps.step("Kubernetes' tests (first build: ≈ 3 min)", "Kubernetes' tests") as progress:
             programs = toolchain.ensure(site.cache, progress, [KUBERNETES_TESTS])
         common = _bring_images(site, base, programs, steps, large=False)
         if chosen.large_images:
@@ -197,11 +197,11 @@ def _conclude(code: int, tally: Tally, folder: Path, steps: Steps) -> int:
     for title, lines in parts.items():
         if listed := [*lines]:
             steps.note(f"\n{title}:\n" + "\n".join(listed))
-    steps.note(f"\nlog: {folder / tests.LOG}  for machines: {folder / tests.JUNIT}, {folder / tests.JSON}")
+    steps.note(f"\nlog: {folder / tests.LOG}; results: {folder / tests.JUNIT}, {folder / tests.JSON}")
     failed = sum(result.failed for result in tally.results)
     if len(tally.results) != tally.total or (code and not failed):
         raise SandboxError(
-            f"ginkgo ended with {code} after {len(tally.results)} of {tally.total} tests; "
+            f"ginkgo ended with exit code {code} after {len(tally.results)} of {tally.total} tests; "
             f"see {folder / tests.LOG}"
         )
     return 1 if failed else 0

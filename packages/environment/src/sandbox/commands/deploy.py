@@ -56,7 +56,7 @@ def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: C
             change()
         except EnvironmentBusy as error:
             if not waits:
-                say(f"• waiting until {error.holder} has changed the environment")
+                say(f"• waiting until {error.holder} finishes its change of the environment")
             waits = True
             sleep(LOOK_SECONDS)
         else:
@@ -92,7 +92,7 @@ def roll_out(site: Site, steps: Steps) -> int:
         built = built_toolchain(site)
         hollow = daemon.require(site).backend == HOLLOW
         check_source(site.root, (site.root / "ccm").rglob("*.py"))
-        takeover.refuse(site, "another one is rolled out")
+        takeover.refuse(site, "another CCM is rolled out")
         if hollow:
             with steps.step("The CCM runs the code of this source tree"):
                 ccm.stop(site)
@@ -102,7 +102,7 @@ def roll_out(site: Site, steps: Steps) -> int:
         takeover.heal(site, built, steps.note)
         before = cluster.deployment(site, built)["metadata"]["generation"]
         up = ["up", "--stack", STACKS[MACHINES], "--yes", "--skip-preview"]
-        hint = "Correct the error and run './dev deploy' again; './dev logs' follows the running CCM"
+        hint = "Correct the error and run './dev deploy' again. './dev logs' prints the CCM's log"
         variables = pulumi.environment(site, built)
         stack_settings.ensure(site, STACKS[MACHINES])
         pulumi.heal(site, variables, STACKS[MACHINES], steps)

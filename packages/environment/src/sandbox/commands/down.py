@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="delete everything on this host that has the ID of this clone, without Pulumi and the cloud",
+        help="delete all resources of this clone on this host, but don't run Pulumi or call the API",
     )
     parser.add_argument(
         "--yes",
         action="store_true",
-        help="delete objects that 'pulumi destroy' leaves in the cloud, without asking",
+        help="don't ask before the command deletes objects that 'pulumi destroy' leaves in the cloud",
     )
 
 
@@ -62,7 +62,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     release_site(site)
     if found:
         raise SandboxError("something is left: " + "; ".join(found))
-    steps.note(f"✓ nothing is left of site {site.id}: {leftovers.LOOKED_AT}")
+    steps.note(f"✓ nothing is left of site {site.id}; checked: {leftovers.LOOKED_AT}")
     return 0
 
 
@@ -83,9 +83,9 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
         site,
         variables,
         ["destroy", "--stack", STACKS[kind], "--yes", "--skip-preview", "--refresh=false"],
-        "Try again, or run './dev down --force', which calls neither Pulumi nor the cloud",
+        "Try again, or run './dev down --force', which doesn't run Pulumi and doesn't call the API",
     )
-    with steps.step("Nothing else of the environment is left in the cloud"):
+    with steps.step("No other object of the environment is left in the cloud"):
         refuse_leftovers(leftovers.in_cloud(site), not_ours)
 
 
@@ -105,7 +105,9 @@ def refuse_leftovers(remaining: Sequence[CloudObject], not_ours: Sequence[CloudO
     known = {(item.kind, item.id) for item in not_ours}
     left = [str(item) for item in remaining if (item.kind, item.id) not in known]
     if left:
-        raise SandboxError(f"the cloud still has: {', '.join(left)}. './dev down --force' removes it all")
+        raise SandboxError(
+            f"left in the cloud: {', '.join(left)}. './dev down --force' removes these objects"
+        )
 
 
 def _remove_files(site: Site) -> None:

@@ -52,7 +52,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         for identity in wanted:
             api.admin("DELETE", f"/faults/{identity}")
     elif arguments.words:
-        raise SandboxError(f"'clear' removes all rules and has no arguments: {arguments.words[0]!r}")
+        raise SandboxError(f"'clear' removes all rules and accepts no arguments; omit {arguments.words[0]!r}")
     elif arguments.what == "clear":
         api.admin("DELETE", "/faults")
     print(listing(api.admin("GET", "/faults")["faults"]))
@@ -93,7 +93,7 @@ def numbers(words: Sequence[str]) -> list[int]:
     if wrong or not words:
         what = f"{wrong[0]!r} isn't an ID" if wrong else "an ID is missing"
         raise SandboxError(
-            f"{what}; './dev faults' lists the rules with their IDs; './dev faults clear' removes all"
+            f"{what}; './dev faults' lists the rules with their IDs; './dev faults clear' removes all rules"
         )
     return list(dict.fromkeys(map(int, words)))
 

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--release",
         type=Path,
         metavar="FOLDER",
-        help="use the images in this folder, which './dev release' wrote (default: build the images)",
+        help="use the images in this output folder of './dev release' (default: build the images)",
     )
 
 

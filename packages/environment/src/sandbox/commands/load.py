@@ -22,7 +22,7 @@ from sandbox.remote import ssh, ways
 from sandbox.site import Site
 
 HELP = "load images on all machines, including machines that you create later"
-WAITS = "• waiting for another command of this clone that loads images"
+WAITS = "• waiting until another command in this clone has loaded its images"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "images",
         nargs="+",
         metavar="NAME|FILE",
-        help="an archive from docker save or with an OCI layout, which may be compressed; or the name of an "
-        "image in docker, podman, nerdctl or containerd on this host",
+        help="an image archive, or the name of an image in docker, podman, nerdctl or containerd on this "
+        "host. The archive comes from docker save or has an OCI layout, and can be compressed",
     )
 
 
@@ -40,7 +40,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     """Bring each image to every machine; 0 also where one imports it later, which the output names."""
     require_runtime(daemon.require(site))
     if not site.ssh_key.exists():
-        raise SandboxError(f"{site.ssh_key.name} doesn't exist: no machine exists yet; run './dev up' first")
+        raise SandboxError(f"{site.ssh_key.name} is missing, because no machine exists yet; run './dev up'")
     steps = Steps()
     airgap = Airgap(site.state)
     with environment_lock.needing(site, "load"), airgap.loading(lambda: steps.note(WAITS)):
@@ -50,12 +50,11 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         contents = [checked(path, has, platform.machine()) for path, has in zip(found, read, strict=True)]
         for path, content in zip(found, contents, strict=True):
             bring(site, path, content, steps, ", ".join(content.names))
-    steps.note("  Machines created later get the same images, until './dev down'")
+    steps.note("  Machines that you create before the next './dev down' get the same images")
     if latest := [name for content in contents for name in content.names if name.endswith(":latest")]:
         steps.note(
-            "  Kubernetes always pulls images with the tag latest: set 'imagePullPolicy: "
-            "IfNotPresent' in the "
-            f"Pods of {', '.join(latest)}, or load it under another tag"
+            "  Kubernetes always pulls an image with the tag latest. Set 'imagePullPolicy: IfNotPresent' in "
+            f"the Pods that use {', '.join(latest)}, or load the image under another tag"
         )
     return 0
 
@@ -64,8 +63,8 @@ def require_runtime(running: daemon.Running) -> None:
     """Make sure that there are machines that run containers."""
     if running.backend != MACHINES:
         raise SandboxError(
-            f"servers are only API records here (backend {running.backend}), so nodes run no "
-            "containers and need no images"
+            f"with the backend {running.backend}, servers exist only as API records. The nodes run no "
+            "containers, so the nodes need no images"
         )
 
 
@@ -108,7 +107,7 @@ def bring(site: Site, path: Path, contents: Contents, steps: Steps, what: str) -
         answers = refused | _imported(site, others, kept.name)
         for name, answer in answers.items():
             if answer.result not in (Result.IMPORTED, Result.FAILED):
-                steps.note(f"  {name} {answer.result.value}")
+                steps.note(f"  {name}: {answer.result.value}")
         refuse_failed(answers)
 
 
@@ -165,6 +164,6 @@ def refuse_failed(answers: Mapping[str, Answer]) -> None:
     failed = [f"{name}: {answer.said}" for name, answer in answers.items() if answer.result is Result.FAILED]
     if failed:
         raise SandboxError(
-            f"not on every machine: {'; '.join(failed)}. The other machines have the image. Repair these "
-            "machines, then run './dev load' again"
+            f"could not import the image on these machines: {'; '.join(failed)}. The other machines have the "
+            "image. Repair the machines that failed, then run './dev load' again"
         )

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="only change versions that no longer match pyproject.toml or a go.mod",
+        help="change a version only if it no longer matches pyproject.toml or a go.mod file",
     )
 
 

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--sandbox", action="store_true", help="show the log of the sandbox")
     source.add_argument("--events", action="store_true", help="show the Events of all namespaces")
-    parser.add_argument("--no-follow", action="store_true", help="print the existing lines and exit")
+    parser.add_argument("--no-follow", action="store_true", help="print the current log or Events, and exit")
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
@@ -58,7 +58,7 @@ def why_no_pod(deployment: Mapping[str, Any]) -> str:
     name = f"deployment/{cluster.CCM}"
     if deployment.get("spec", {}).get("replicas") == 0:
         return (
-            f"no Pod of the CCM runs: {name} has 0 replicas; "
-            f"'./dev kubectl -n kube-system scale {name} --replicas=1' starts one"
+            f"no Pod of the CCM runs, because {name} has 0 replicas. To start a Pod, run: "
+            f"./dev kubectl -n kube-system scale {name} --replicas=1"
         )
     return f"the CCM has no Pod: run './dev kubectl -n kube-system describe {name}' to see why"

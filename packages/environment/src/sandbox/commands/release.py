@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--key",
         type=Path,
         metavar="FILE",
-        help=f"the PEM file with the private key that signs the release for cosign (default: the file in "
-        f"{KEY}). Put the password of the key into {PASSWORD}",
+        help=f"the PEM file with the private key that signs the release (default: the file that the "
+        f"variable {KEY} names). Set the environment variable {PASSWORD} to the password of the key",
     )
     parser.add_argument(
         "--tag",
-        help="the tag of the commit: v and the version of the source code. The changelog must list this "
-        "version as released",
+        help="the tag of the commit, which is the letter v followed by the version of the source code. The "
+        "changelog must list this version as released",
     )
     parser.add_argument("--check", action="store_true", help="only check whether the release can be built")
     parser.add_argument(

@@ -27,7 +27,7 @@ from sandbox.hollow import ccm
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
-HELP = "run the CCM of this clone, or your own CCM, on this host in place of the cluster's CCM, until Ctrl-C"
+HELP = "until Ctrl-C, run the CCM of this clone, or your own CCM, on this host instead of in the cluster"
 EDITOR_PORT = 5678
 """debugpy's default port."""
 
@@ -59,13 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=EDITOR_PORT,
         metavar="PORT",
-        help=f"wait until an editor connects to debugpy at 127.0.0.1:PORT (default: {EDITOR_PORT}). This "
-        "disables leader election, because a paused process can't renew its lease",
+        help=f"wait until an editor connects to debugpy at 127.0.0.1:PORT (default: {EDITOR_PORT}). "
+        "--editor disables leader election, because a paused process can't renew its lease",
     )
     parser.add_argument(
         "--watch",
         action="store_true",
-        help="restart the CCM after every change of ccm/ or of a Python file in the folder of FILE",
+        help="restart the CCM whenever a file in ccm/ or a Python file in FILE's folder changes",
     )
 
 
@@ -84,7 +84,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     with place as noted:
         steps.note("✓ the CCM in the cluster is stopped; the CCM on this host runs until Ctrl-C")
         if arguments.editor is not None:
-            steps.note(f"• the CCM waits for an editor at 127.0.0.1:{arguments.editor} (debugpy)")
+            steps.note(f"• debugpy listens on 127.0.0.1:{arguments.editor}; the CCM waits for an editor")
         code = run_until_ended(site.root, wanted, noted, files, steps.note, watch=arguments.watch)
     if code:
         raise SandboxError(f"the CCM ended with exit code {code}; its log is above")
@@ -99,7 +99,7 @@ def check_editor(port: int | None) -> None:
         raise SandboxError(f"--editor {port}: another program uses this port; choose another port")
     if port is not None and importlib.util.find_spec("debugpy") is None:
         raise MissingRequirement(
-            "debugpy is not installed, because only --editor needs it; run: .venv/bin/uv pip install debugpy"
+            "--editor requires debugpy, which isn't installed. Run: .venv/bin/uv pip install debugpy"
         )
 
 

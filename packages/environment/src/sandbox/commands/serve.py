@@ -42,8 +42,8 @@ HELP = "run the emulated Hetzner Cloud API in the foreground"
 STARTS = CLAIMS = True
 PROJECT = "ccm-from-scratch"
 NOT_HERE = (
-    "the sandbox does not have this image, and no Internet to fetch it from: ./dev load it, "
-    "push it to the sandbox's registry, or ./dev up --internet"
+    "the sandbox does not have this image, and machines can't reach the Internet. Run './dev load IMAGE', "
+    "push the image to the sandbox's registry, or run './dev up --internet'"
 )
 """The response to a machine that pulls a missing image. Kubernetes shows the response in the Pod's Event."""
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--k3s",
         type=Path,
         metavar="FILE",
-        help="run this real k3s binary on machines, instead of the k3s stand-in",
+        help="run the k3s binary FILE on the machines, instead of the stand-in for k3s",
     )
     parser.add_argument(
         "--internet", action="store_true", help="let machines and Pods reach the Internet through this host"
@@ -77,7 +77,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         raise SandboxError(f"the sandbox of this clone is already running (process {running.pid})")
     port = arguments.port or site.port
     if not host.port_is_free(port):
-        raise SandboxError(f"port {port} on 127.0.0.1 is in use; choose another one with --port")
+        raise SandboxError(f"port {port} on 127.0.0.1 is in use; choose another port with --port")
     standalone.log_to_stderr()
     own = replace(site, port=port)
     shown = Address(port, arguments.token or site.token)
@@ -109,7 +109,7 @@ def _backend(site: Site, wanted: str, *, internet: bool) -> Backend:
         return RecordsBackend()
     if choice.kind == MACHINES and (built := machine_image.find(site.cache)):
         return MachinesBackend(site.id, site.state, site.public_range, built, internet=internet)
-    _say(f"servers are records with hollow nodes, not machines{choice.reason and ': ' + choice.reason}")
+    _say(f"servers are only API records with simulated Nodes{choice.reason and '. Reason: ' + choice.reason}")
     return HollowBackend(built_toolchain(site, begin_hollow(site)), site.control_plane)
 
 

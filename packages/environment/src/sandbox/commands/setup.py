@@ -7,7 +7,7 @@ from sandbox.console import Steps
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
 
-HELP = "install packages, and build Kubernetes and the machine image, like 'up'"
+HELP = "install packages, and build Kubernetes and the machine image, but don't start the sandbox"
 WITHOUT_ADDRESSES = True
 
 

@@ -33,7 +33,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
     """Become ssh."""
     require_machines(daemon.require(site))
     if not site.ssh_key.exists():
-        raise SandboxError(f"{site.ssh_key.name} doesn't exist: no machine exists yet; run './dev up' first")
+        raise SandboxError(f"{site.ssh_key.name} is missing, because no machine exists yet; run './dev up'")
     name, *command = arguments.words
     way = choose(ways(site, Api(site.address).list("servers")), name)
     words = [*ssh(site, way), *command]

@@ -31,14 +31,14 @@ from sandbox.testing import changes, durations, inotify, prose
 from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, layers
 from sandbox.testing.selection import files_for
 
-HELP = "run the linters and tests, or some of them"
+HELP = "run all linters and tests, or only the tests that you select"
 WRAPS = WITHOUT_ADDRESSES = True
 USAGE = """usage: ./dev test [unit | lint | all | PATH ... | --kubernetes VERSION] [pytest's arguments]
        ./dev test [unit] --every
        ./dev test --durations
 
-  ./dev test        run the linters, and the tests for every change; skips tests of a distribution whose
-                    files haven't changed since these tests passed
+  ./dev test        run the linters and the default tests; skip the tests of a distribution if its files
+                    haven't changed since these tests last passed
   ./dev test --every
                     run the same tests for all distributions
   ./dev test unit   run the linters, and the tests that need neither root nor machines
@@ -47,7 +47,7 @@ USAGE = """usage: ./dev test [unit | lint | all | PATH ... | --kubernetes VERSIO
                     ARM, all faults and all guides
   ./dev test PATH   run the tests in a file or folder, or the tests of a source folder: ./dev test ccm/kube
   ./dev test --kubernetes 1.36
-                    run only the tests that need Kubernetes, with this version
+                    run only the tests that need Kubernetes, and use this Kubernetes version
   ./dev test --durations
                     show the durations of the last run by layer, module, test and fixture
 
@@ -63,8 +63,8 @@ OPTIONAL = (
     (packages.EMULATION, "Emulation of ARM", "the image for ARM"),
     (packages.BROWSER, "Browser", "the sandbox's console"),
 )
-"""Optional packages: the purpose, the name of the step, and the subject of the tests that need the
-packages."""
+"""Each entry has the purpose of some optional packages, the name of the setup step, and the subject of the
+tests that need these packages."""
 NAMES = ("lint", "unit", "all")
 KUBERNETES = "--kubernetes"
 DURATIONS = "--durations"
@@ -72,12 +72,12 @@ EVERY = "--every"
 VARIABLE = "CCMFS_KUBERNETES"
 """The environment variable with the Kubernetes version for the tests."""
 PREPARED = "CCMFS_PREPARED"
-"""The environment variable with the kind of servers that set-up has prepared. The value is empty before
-the set-up."""
+"""The environment variable with the kind of servers, ``machines`` or ``hollow``, for which ``./dev test``
+has prepared the host. Without this preparation, the value is empty."""
 _NO_TESTS = 5
 """pytest's exit code if no test was selected."""
 _ENDED = (0, 1, _NO_TESTS)
-"""pytest's exit codes if every selected test has a result."""
+"""pytest's exit codes after a complete run: all tests passed, some tests failed, or no test was selected."""
 
 
 def run(clone: Clone, arguments: argparse.Namespace) -> int:
@@ -136,8 +136,8 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
     if same:
         names = ", ".join(folder.removesuffix("/tests") for folder in same)
         steps.note(
-            f"• {layer.name}: skipped, because nothing changed since these tests passed: {names} "
-            "('./dev test --every')"
+            f"• {layer.name}: skipped tests that passed and whose files haven't changed since then: {names}. "
+            "To run all tests: ./dev test --every"
         )
         if not wanted:
             return 0
@@ -234,7 +234,7 @@ def _run_paths(tests: Run, steps: Steps, given: Sequence[str]) -> int:
         if code := tests.layer(layer, [*more, *files]):
             return code
     if not (ran or wanted):
-        raise SandboxError(f"{', '.join(paths)}: only './dev test all' runs the tests of this path")
+        raise SandboxError(f"{', '.join(paths)}: the tests in this path run only with './dev test all'")
     return 0
 
 
@@ -279,10 +279,10 @@ def _keep(tests: Run, servers: str, steps: Steps, version: str = "") -> None:
         record = tested.read_run(tests.reports(), tests.tree, servers, kubernetes=version)
     except ReleaseError as error:
         raise SandboxError(
-            f"all tests passed, but their versions can't be recorded for a release: {error}"
+            f"all tests passed, but the tested versions can't be recorded for a release: {error}"
         ) from error
     steps.note(
-        "✓ the versions of this test run are recorded for a release: "
+        "✓ recorded the versions that this test run tested, for the release notes: "
         f"{tested.keep(record, tests.clone.tested)}"
     )
 
@@ -305,7 +305,7 @@ def optional(
         missing = packages.missing({needs}, found)
         if packages.BROWSERS[0] in {package.proof for package in missing} and distribution() == "ubuntu":
             steps.note(
-                f"• skipped the tests of {judged}, because Ubuntu has no package of a browser. "
+                f"• skipped the tests of {judged}, because Ubuntu provides Chromium only as a snap. "
                 "Install google-chrome to run the tests"
             )
         elif missing and not permitted():

@@ -39,28 +39,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--actions",
         choices=["instant", "realistic"],
-        help="the duration of actions in the cloud (default: instant)",
+        help="how long each cloud action takes (default: instant)",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--k3s",
         type=Path,
         metavar="FILE",
-        help="run this real k3s binary on machines, instead of the k3s stand-in",
+        help="run the k3s binary FILE on the machines, instead of the stand-in for k3s",
     )
     which.add_argument(
         "--kubernetes",
         metavar="VERSION",
-        help=f"set the stack's k3sVersion: {', '.join(releases.ascending())}, or a minor version such as "
-        "1.36",
+        help=f"set the stack's k3sVersion to one of {', '.join(releases.ascending())}, or to a minor version "
+        "such as 1.36",
     )
     parser.add_argument(
         "--internet",
         action="store_true",
-        help="let machines and Pods reach the Internet through this host, until './dev down'",
+        help="let machines and Pods reach the Internet through this host, until you run './dev down'",
     )
     parser.add_argument(
-        "--workers", type=int, metavar="N", help=f"set the stack's workerCount, from 0 to {MOST_WORKERS}"
+        "--workers", type=int, metavar="N", help=f"set the stack's workerCount to N (0 to {MOST_WORKERS})"
     )
 
 
@@ -118,7 +118,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         site,
         variables,
         ["up", "--stack", stack, "--yes", "--skip-preview"],
-        "The message above says what failed; './dev up' repeats the run, './dev down' removes everything",
+        "See the error above. To try again, run './dev up'. To remove everything, run './dev down'",
     )
     if kind == HOLLOW:
         with takeover.idle(site) as idle:
@@ -151,7 +151,7 @@ def tell_what_refuses(site: Site, chains: Sequence[str], steps: Steps) -> None:
         link = Names(site.id).host_link
         steps.note(
             f"• --internet: this host's firewall forwards no packets by default ({', '.join(chains)}). "
-            f"If no rule allows packets of {link}, machines can't reach the Internet:\n"
+            f"If no rule allows packets of {link}, machines can't reach the Internet. To allow the packets:\n"
             f"  iptables -I FORWARD -i {link} -j ACCEPT\n"
             f"  iptables -I FORWARD -o {link} -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"
         )
@@ -172,9 +172,8 @@ def refuse_other_ways(running: daemon.Running | None, actions: str | None, k3s: 
     for option, (wanted, has) in asked.items():
         if wanted and wanted != has:
             raise SandboxError(
-                f"{option} {wanted}: the sandbox is already running (process {running.pid}), "
-                f"with {has or 'none'}; "
-                "run './dev down' first"
+                f"{option} {wanted}: the running sandbox (process {running.pid}) has the value "
+                f"{has or 'none'}. To change the value, run './dev down' first"
             )
 
 
@@ -182,8 +181,8 @@ def refuse_beside_pools(site: Clone, stack: str, workers: int | None) -> None:
     """Refuse ``--workers`` beside the setting ``pools``, which overrides it."""
     if workers is not None and stack_settings.Settings(site, stack).pools:
         raise SandboxError(
-            f"--workers {workers}: the stack has pools, which set the number of workers. Change a pool, "
-            f"for example: pulumi config set -s {stack} --path 'ccm-from-scratch:pools[0].count' {workers}"
+            f"--workers {workers}: each pool of the stack sets its own number of workers. Change a pool, for "
+            f"example: pulumi config set -s {stack} --path 'ccm-from-scratch:pools[0].count' {workers}"
         )
 
 
@@ -192,8 +191,8 @@ def choose(site: Clone, wanted: str) -> Choice:
     running = daemon.find(site)
     if running and running.backend not in STACKS:
         raise SandboxError(
-            f"the running sandbox (process {running.pid}) only serves the API (backend "
-            f"{running.backend}). End the sandbox, then run './dev up'"
+            f"the running sandbox (process {running.pid}, backend {running.backend}) serves only the API and "
+            "runs no cluster. Stop this process, then run './dev up'"
         )
     there = present(site)
     if there and wanted not in {AUTO, there}:

@@ -25,7 +25,7 @@ from sandbox.kubernetes.toolchain import Toolchain
 WITHOUT, WITH = "without", "with"
 WORKERS = 2
 SECONDS = 240.0
-"""Timeout for each step, in seconds on an idle machine."""
+"""Timeout for each step, in seconds."""
 
 STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.2

@@ -25,8 +25,7 @@ class Seen:
 
 
 Row = tuple[str, str, str]
-"""The subject, the result without a CCM, and the result with a CCM. If a row continues, the subject is
-empty."""
+"""The subject, the result without a CCM, and the result with a CCM."""
 
 
 def rows(without: Seen, with_ccm: Seen) -> list[Row]:

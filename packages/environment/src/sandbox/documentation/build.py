@@ -16,7 +16,7 @@ from sandbox.kubernetes.toolchain import complete, locked
 
 REQUIREMENTS = "docs/requirements.lock"
 MADE = ".ccm-from-scratch"
-"""A marker file in each site. './dev docs' doesn't replace a folder without it."""
+"""The marker file in each documentation site. './dev docs' doesn't replace a folder that lacks this file."""
 
 _INSTALLATION = 600.0  # seconds
 _BUILD = 120.0
@@ -34,7 +34,7 @@ def generator(root: Path, cache: Path, progress: Progress) -> Path:
     python = environment / "bin" / "python"
     if python.exists():
         return python
-    with locked(cache / "documentation.lock", "the generator of the documentation", progress):
+    with locked(cache / "documentation.lock", "the documentation generator", progress):
         if not python.exists():
             shutil.rmtree(environment, ignore_errors=True)  # its Python may have been removed
             with complete(environment) as new:
@@ -47,7 +47,7 @@ def _install(environment: Path, lock: Path, progress: Progress) -> None:
     run("making a Python environment", make, progress=progress, timeout=_INSTALLATION)
     install = [find_uv_bin(), "pip", "sync", "--quiet", "--require-hashes"]
     install += ["--python", str(environment / "bin" / "python"), str(lock)]
-    run("installing the generator of the documentation", install, progress=progress, timeout=_INSTALLATION)
+    run("installing the documentation generator", install, progress=progress, timeout=_INSTALLATION)
 
 
 def build(root: Path, python: Path, output: Path, progress: Progress) -> int:

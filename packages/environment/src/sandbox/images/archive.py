@@ -30,14 +30,14 @@ from sandbox.errors import SandboxError
 
 _INDEXES = frozenset({INDEX_TYPE, "application/vnd.docker.distribution.manifest.list.v2+json"})
 _SOUND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
-"""Characters that a reference may have. Other characters may be escape sequences for a terminal."""
+"""Characters that an image reference may contain. Other characters could be a terminal escape sequence."""
 _COMPRESSIONS: Mapping[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
     b"\x28\xb5\x2f\xfd": zstandard.open,
 }
-"""The first bytes of each format of compressed files, and the function that opens a file of the format."""
+"""Maps the first bytes of each compression format to the function that opens a compressed file."""
 
 
 class NotAnArchive(SandboxError):
@@ -110,7 +110,7 @@ class _Reader:
             architectures = frozenset(str(config.get("architecture")) for config in configs)
         else:
             raise self._error(
-                "not an archive of container images: neither index.json (OCI) nor manifest.json (Docker)"
+                "not an archive of container images: index.json (OCI) and manifest.json (Docker) are missing"
             )
         if not names:
             raise self._error("no image in the archive has a name; save the image by its name, not by its ID")
@@ -136,8 +136,8 @@ class _Reader:
         # A reference of this annotation may be only a tag, by the specification of OCI layouts.
         if not re.search("[/:@]", name):
             raise self._error(
-                f"an image has {'only the tag ' + name if name else 'no name'}; write it with its full name "
-                f"in the annotation {NAME}"
+                f"an image has {'only the tag ' + name if name else 'no name'}. Write the full name of the "
+                f"image in the annotation {NAME}"
             )
         return full_name(name)
 
@@ -205,7 +205,7 @@ def _opened(path: Path, scratch: Path) -> Iterator[tarfile.TarFile]:
     except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # of the system; errors of gzip and bzip2 have no number
-        raise NotAnArchive(path, f"not an archive of container images, or incomplete: {error}") from None
+        raise NotAnArchive(path, f"not a complete archive of container images: {error}") from None
 
 
 @contextmanager

@@ -25,10 +25,10 @@ ENGINES: Mapping[str, Callable[[str], Sequence[str]]] = {
         for namespace in ("k8s.io", "moby")
     },
 }
-"""Commands, and the arguments with which each writes an image to its standard output.
+"""The commands, and the arguments that make each command write an image to standard output.
 
-containerd's clients read one namespace: that of ``CONTAINERD_NAMESPACE``, else ``default``. Images of
-Kubernetes are in ``k8s.io``; those of Docker, if containerd stores them, in ``moby``.
+A client of containerd reads only the namespace in ``CONTAINERD_NAMESPACE``, or ``default``. Kubernetes stores
+images in ``k8s.io``. If Docker stores its images in containerd, the namespace is ``moby``.
 """
 _PROGRAMS = ("docker", "podman", *_CONTAINERD)
 
@@ -46,7 +46,7 @@ def save(name: str, target: Path) -> str:
             return engine
         errors.append(f"{engine}: {error}")
     why = "; ".join(errors) or f"no container engine is on PATH ({', '.join(_PROGRAMS)})"
-    raise SandboxError(f"{name} is neither a file nor an image of this host. {why}")
+    raise SandboxError(f"{name} is neither a file nor an image in a container engine on this host. {why}")
 
 
 def _run(command: Sequence[str], target: Path) -> str | None:

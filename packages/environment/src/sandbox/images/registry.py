@@ -23,7 +23,7 @@ from ccmfs_common.peers import user_of
 from sandbox.errors import SandboxError
 
 FOLDER = "registry"
-"""The registry's folder in the site's state. ``./dev down`` deletes the folder."""
+"""The registry's folder in the folder ``.sandbox``. ``./dev down`` deletes the registry's folder."""
 
 STOP_SECONDS = 5.0
 _START_SECONDS = 30.0
@@ -102,7 +102,7 @@ class Registry:
             elsewhere = self._elsewhere if _for_another(request) else ""
             return await _forward(request, session, elsewhere, self._idle_seconds)
         except (aiohttp.ClientError, TimeoutError) as error:
-            return _error(502, "UNAVAILABLE", f"the registry's program does not answer: {error}")
+            return _error(502, "UNAVAILABLE", f"the registry process does not respond: {error}")
 
     def _refusal(self, request: web.Request) -> str:
         """Why a request is not answered; empty if it is."""
@@ -115,7 +115,7 @@ class Registry:
                 ""
                 if reads
                 else (
-                    "machines can only pull from this registry: push from "
+                    "machines can pull from this registry, but can't push to it; push from "
                     "the host, to the address that './dev env' prints"
                 )
             )

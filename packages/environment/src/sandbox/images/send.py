@@ -20,11 +20,11 @@ class Result(Enum):
     """What became of an archive on one machine."""
 
     IMPORTED = "has it"
-    WAITS = "k3s is not installed yet; it imports the image when it starts"
-    OFF = "the server is off; k3s imports the image at the next start"
-    UNREACHED = "the server can't be reached yet; k3s imports the image when it starts"
+    WAITS = "k3s is not installed yet; k3s imports the image at its first start"
+    OFF = "the server is off; k3s imports the image when the server starts again"
+    UNREACHED = "the server can't be reached yet; k3s imports the image at its next start"
     STRANGER = (
-        "the server doesn't accept the SSH key of the Pulumi program; k3s imports the image at the next start"
+        "the server doesn't accept the SSH key of the Pulumi program; k3s imports the image at its next start"
     )
     FAILED = "failed"
 
@@ -84,7 +84,7 @@ async def import_one(login: Sequence[str], name: str) -> Answer:
                     return Answer(Result.STRANGER)
                 await asyncio.sleep(RETRY)
     except TimeoutError:
-        return Answer(Result.FAILED, f"not within {DEADLINE:g} s{said and ': ' + said}")
+        return Answer(Result.FAILED, f"the import did not finish within {DEADLINE:g} s{said and ': ' + said}")
 
 
 async def _run(command: Sequence[str]) -> tuple[int, str, str]:

@@ -115,7 +115,7 @@ KUBERNETES: tuple[Component, ...] = (
     replace(_HYPERKUBE, pins="hyperkube-1.36"),
     replace(_HYPERKUBE, pins="hyperkube-1.35"),
 )
-"""All available versions of Kubernetes; the first is the default."""
+"""All available versions of Kubernetes. The first version is the default."""
 
 _ETCDUTL = "go.etcd.io/etcd/etcdutl/v3"
 ETCDUTL = Component("etcdutl", pin=_ETCDUTL, packages=(_ETCDUTL,), programs=("etcdutl",))
@@ -170,13 +170,13 @@ COMPONENTS: tuple[Component, ...] = (
     Component("whoami", pin="", packages=(".",), programs=("whoami",)),
     ETCDUTL,
 )
-"""All programs on the machines, in build order: first those that a Node needs to become Ready."""
+"""All programs on the machines, in build order. The first programs are required for a Ready Node."""
 
 CONTROL_PLANE: tuple[Component, ...] = (_HYPERKUBE,)
-"""A control plane on loopback, and kubectl. They are pure Go, so the build needs no Debian packages."""
+"""The programs of a control plane on loopback, and kubectl. The build needs only Go, not Debian packages."""
 
 HELM = Component("helm", pin=_HELM, packages=(f"{_HELM}/cmd/helm",), programs=("helm",))
-"""Renders and tests the chart. The program doesn't run on machines."""
+"""Renders and tests the chart. Helm runs only on the host, never on the machines of the sandbox."""
 
 REGISTRY = Component(
     "registry", pin="github.com/distribution/distribution/v3", packages=(".",), programs=("registry",)
@@ -185,7 +185,7 @@ REGISTRY = Component(
 
 _CRANE = "github.com/google/go-containerregistry"
 CRANE = Component("crane", pin=_CRANE, packages=(f"{_CRANE}/cmd/crane",), programs=("crane",))
-"""Pushes images to registries. The program runs on the host."""
+"""Pushes images to registries. crane runs only on the host, never on the machines of the sandbox."""
 
 _PULUMI = "github.com/pulumi/pulumi"
 PULUMI = Component(
@@ -197,7 +197,7 @@ PULUMI = Component(
     stamps=(f"{_PULUMI}/sdk/v3/go/common/version.Version=v{{version}}",),
     files=(f"{_PULUMI}/sdk/v3:python/cmd/pulumi-language-python-exec",),
 )
-"""The Pulumi CLI for Python programs, for hosts without the CLI on PATH. The program runs on the host."""
+"""The Pulumi CLI for Python programs, built if PATH lacks it. The CLI runs on the host, never on machines."""
 
 _TESTS = "k8s.io/kubernetes/test/images"
 KUBERNETES_TESTS = Component(
@@ -214,7 +214,7 @@ KUBERNETES_TESTS = Component(
     programs=("e2e.test", "ginkgo", "agnhost", "nonewprivs", "regression-issue-74839", "sample-apiserver"),
     stamps=_kubernetes_stamps(),
 )
-"""Kubernetes' own tests, their runner, and the programs in their images."""
+"""Kubernetes' e2e tests, the test runner Ginkgo, and the programs in the test images."""
 
 
 def build_command(component: Component, compiler: str, output: Path) -> tuple[str, ...]:

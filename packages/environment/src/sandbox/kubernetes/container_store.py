@@ -34,16 +34,16 @@ from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
 
 FORMAT = f"3 {PAUSE_IMAGE} {COREDNS_IMAGE} {LOCAL_PATH_IMAGE} {METRICS_SERVER_IMAGE} {BUSYBOX_IMAGE}"
-"""Increase this number for a change of the store that changes neither toolchain nor tools image."""
+"""Increase the number if the store changes, but neither the toolchain nor the tools image changes."""
 
 WHOAMI_IMAGE = "docker.io/traefik/whoami:v1.11.0"
-"""The workload of the examples: it answers with its host name, the client's address and the headers.
+"""The workload of the examples. It responds with its host name, the client's address and the request headers.
 
-The image has its public name, so that the examples also work on Hetzner Cloud.
+The image has the name of the public image, so that the examples also work on Hetzner Cloud.
 """
 
 INGRESS_IMAGE = "ccm-from-scratch.local/ingress:1"
-"""The ingress controller of the examples."""
+"""The image of the ingress controller that the examples use."""
 
 _START_SECONDS = 20.0
 
@@ -175,4 +175,4 @@ def _import_all(
     )
     missing = archives.keys() - set(listed.stdout.split())
     if missing:
-        raise SandboxError(f"images are missing in the container store: {', '.join(sorted(missing))}")
+        raise SandboxError(f"the container store does not contain these images: {', '.join(sorted(missing))}")

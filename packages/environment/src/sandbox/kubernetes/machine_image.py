@@ -22,7 +22,7 @@ from sandbox.kubernetes.toolchain import Toolchain, complete, explained, locked
 
 MACHINE_FILES = Path(__file__).parent / "machine"
 PROGRAMS = Path("usr/local/lib/kubernetes/bin")
-"""Path of the toolchain in the image. It isn't on PATH, so that a real k3s doesn't use it."""
+"""The toolchain's path in the image. PATH lacks this path, so that a real k3s doesn't use the toolchain."""
 
 PLUGINS = Path("opt/cni/bin")
 
@@ -58,8 +58,8 @@ _MASKED = (
     "systemd-udevd-kernel.socket",
     "systemd-udevd.service",
 )
-"""Units for hardware, consoles and maintenance that a machine doesn't need. Each path unit uses an
-inotify instance of the host."""
+"""systemd units for hardware, consoles and maintenance, which machines don't need. Each path unit would use
+an inotify instance of the host."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
         if os.geteuid() != 0:
             raise MissingRequirement(
                 "building the machine image requires root. Run the command once as root, or use "
-                "another backend than machines"
+                "a backend other than 'machines'"
             )
         home = folders.rootfs.parent
         with explained(home), locked(home / "lock", "the machine image", progress):
@@ -110,7 +110,7 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
             if not folders.store.is_dir():
                 _build_store(folders, programs, progress)
     found = find(cache)
-    assert found is not None, "the whole image has just been built"
+    assert found is not None, "the image exists, because it was just built"
     return found
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from sandbox.errors import MissingRequirement, SandboxError
 
 Progress = Callable[[str], None]
-"""A function that is called with each line of progress."""
+"""A function that receives each progress message."""
 
 PROGRESS_SECONDS = 5.0
 _TAIL_LINES = 15

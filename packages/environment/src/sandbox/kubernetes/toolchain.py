@@ -88,14 +88,14 @@ def explained(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SandboxError(
-            f"{folder} can't be written: {error}. Free space or allow writing, then repeat the command."
+            f"{folder} can't be written: {error}. Free up disk space, or make the folder writable."
         ) from error
 
 
 @contextmanager
 def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
     """Hold a lock file, so that two clones don't do the same work."""
-    with locks.awaited(path, lambda: progress(f"{what}: waiting for another process that is building it")):
+    with locks.awaited(path, lambda: progress(f"waiting until another process has built {what}")):
         yield
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from image.tree import Entry, File, Folder, Link
 
 LOCK = Path(__file__).with_name("debian.lock")
-"""The Debian packages, by version and hash; ``./dev lock debian`` updates them."""
+"""The file with the versions and hashes of the Debian packages; ``./dev lock debian`` updates the file."""
 
 ROOTS = (
     "bash",
@@ -29,7 +29,7 @@ ROOTS = (
     "perl-base",
     "util-linux",
 )
-"""Debian packages with programs that tests call. All other commands are BusyBox's."""
+"""Debian packages with programs that the tests call. BusyBox provides all other commands."""
 
 LEFT_OUT = (
     "base-files",
@@ -47,7 +47,7 @@ LEFT_OUT = (
     "media-types",
     "openssl-provider-legacy",
 )
-"""Dependencies that tests don't need. They are for logging in and for configuring packages."""
+"""Dependencies that tests don't need. These packages handle logins or configure other packages."""
 
 _FOLDERS_LEFT_OUT = (
     "boot",
@@ -90,7 +90,7 @@ _LINKS = {
         for name in (family, f"{family}-save", f"{family}-restore")
     },
 }
-"""Links that Debian creates when it configures packages, and that upstream's images have."""
+"""Links that Debian creates when it configures packages. The upstream images contain the same links."""
 
 REGISTRY = "var/registry/pause"
 """Path of the image that ``agnhost fake-registry-server`` serves as ``pause:testing``."""
@@ -195,7 +195,7 @@ IMAGES: Sequence[TestImage] = (
 )
 HOST = "registry.k8s.io"
 PULLED = ("e2e-test-images/agnhost:2.66.1", "e2e-test-images/kitten:1.8")
-"""Images on the machines that tests of image volumes and Pod certificates pull with the policy Always."""
+"""Images in the sandbox's registry, because tests of image volumes and Pod certificates always pull them."""
 RUNS_AS_ROOT = frozenset({"usr/local/bin/nnp"})
 """Programs with the setuid bit. Tests check that Pods can forbid the use of the bit."""
 

@@ -16,7 +16,7 @@ from sandbox.kubernetes_tests.report import Result, Tally
 from sandbox.kubernetes_tests.selection import LIMITS, Selection
 
 LOG, EVENTS, JUNIT, JSON = "log.txt", "events.jsonl", "junit.xml", "report.json"
-"""Files that remain in the folder of a run."""
+"""Files that a test run leaves in its folder."""
 
 SCRATCH = ".temporary-files-of-tests"
 """A folder that exists during a run. If a run is killed, the next run deletes the folder."""
@@ -27,7 +27,7 @@ LABEL = "e2e-framework"
 _TIMEOUT = "4h"
 _POLL_SECONDS = 0.3
 _CLEAN_SECONDS = 90.0
-"""Timeout for interrupted tests to delete their objects."""
+"""The time in seconds in which interrupted tests delete their objects."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _read(lines: TextIO, tally: Tally, ended: Callable[[Result], None]) -> None:
 
 def _end(process: subprocess.Popen[bytes], progress: Callable[[str], None]) -> None:
     """As Ctrl-C: tests clean up; whatever still runs after its time is killed, children included."""
-    progress("interrupted: running tests delete their objects")
+    progress("interrupted. Waiting until the running tests have deleted their objects")
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGINT)
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C: no patience

@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_UDP = "Hetzner's load balancers don't support UDP (Event UnsupportedProtocolConfigured)"
+_UDP = "Hetzner's load balancers don't support UDP, so the CCM sends the Event UnsupportedProtocolConfigured"
 _AFFINITY = (
-    "Hetzner's load balancers don't support client affinity to a Pod (Event UnsupportedFieldConfigured)"
+    "Hetzner's load balancers don't support client affinity to a Pod, so the CCM sends the Event "
+    "UnsupportedFieldConfigured"
 )
 
 LIMITS: Mapping[str, str] = {
@@ -17,7 +18,8 @@ LIMITS: Mapping[str, str] = {
         for nodes in ("different", "the same")
     },
     "LoadBalancers should only allow access from service loadbalancer source ranges": (
-        "Hetzner's load balancers accept connections from any address (Event UnsupportedFieldConfigured)"
+        "Hetzner's load balancers can't restrict the addresses of clients, so the CCM sends the Event "
+        "UnsupportedFieldConfigured"
     ),
     **{
         f"LoadBalancers should {verb} LoadBalancer service with {policy} traffic policy": _AFFINITY
@@ -25,16 +27,16 @@ LIMITS: Mapping[str, str] = {
         for policy in ("Local", "Cluster")
     },
     "LoadBalancers should be able to create LoadBalancer Service without NodePort and change it": (
-        "Hetzner's load balancers reach Pods only at node ports (Event NodePortMissing)"
+        "load balancers reach Pods only through node ports, so the CCM sends the Event NodePortMissing"
     ),
     "LoadBalancers ExternalTrafficPolicy: Local should work for type=LoadBalancer": (
-        "Pods see the load balancer's address, and the Pods of this test don't read the client's "
-        "address from the PROXY protocol (Event ClientAddressHidden)"
+        "without the PROXY protocol, which the Pods of this test don't support, Pods see the load balancer's "
+        "address instead of the client's address, so the CCM sends the Event ClientAddressHidden"
     ),
 }
-"""Reasons to skip tests, by the words of the test's name without its marks in brackets.
+"""Reasons to skip tests. Each key is the name of a test without the labels in brackets.
 
-tests/unit/load_balancers/test_limits.py checks the CCM's Events for each.
+For each test, tests/unit/load_balancers/test_limits.py checks the CCM's Event.
 """
 
 _PASSED = (
@@ -44,7 +46,7 @@ _PASSED = (
     "LoadBalancers ExternalTrafficPolicy: Local should target all nodes with endpoints",
     "LoadBalancers ExternalTrafficPolicy: Local should work from pods",
 )
-"""Tests of load balancers that run by default. The other tests are two slow rolling updates."""
+"""The load balancer tests that run by default. The other load balancer tests are two slow rolling updates."""
 
 _NETWORK = (
     r"\[sig-network\] (Services|DNS|Endpoints(Controller)?|EndpointSlice(Mirroring)?|Networking) "

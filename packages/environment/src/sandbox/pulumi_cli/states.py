@@ -75,9 +75,9 @@ class States:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-            raise SandboxError(f"{path}: can't be read: {error}; {path}.bak is an earlier state") from error
+            raise SandboxError(f"{path} can't be read: {error}. {path}.bak has an earlier state") from error
         if not isinstance(found, dict):
-            raise SandboxError(f"{path}: 'latest' is not a mapping; {path}.bak is an earlier state")
+            raise SandboxError(f"{path}: the field 'latest' isn't a mapping. {path}.bak has an earlier state")
         return found
 
 

@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 FOLDER = "CCMFS_DURATIONS"
-"""The environment variable with the folder into which pytest's processes write."""
+"""The environment variable for the folder in which pytest's processes record durations."""
 LAYER = "CCMFS_LAYER"
-"""The environment variable with the name of the layer that runs."""
+"""The environment variable that contains the name of the running test layer."""
 LAYERS = "layers.json"
 MODULES = "modules.json"
-"""The last duration of each module in any clone. The scheduler starts the slowest modules first."""
+"""How long each test module took in its most recent run, whichever clone ran the module. The scheduler starts
+the slowest modules first."""
 ROWS = 25
 
 

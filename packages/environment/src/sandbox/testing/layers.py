@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sandbox.environment import HOLLOW, MACHINES
 
 NIGHTLY = "nightly"
-"""The mark of tests that only ``./dev test all`` runs."""
+"""The pytest mark of tests that ``./dev test`` skips by default, and that ``./dev test all`` runs."""
 PROFILE = "CCMFS_EXAMPLES"
 """The environment variable with the hypothesis profile: ``commit`` or ``nightly``."""
 COMMIT = "commit"

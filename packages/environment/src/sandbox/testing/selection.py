@@ -26,7 +26,7 @@ def files_for(root: Path, paths: Sequence[str]) -> list[str]:
             continue
         files = list(_users(root, plain))
         if not files:
-            raise SandboxError(f"{path}: no test imports or names it; ./dev test unit runs all fast tests")
+            raise SandboxError(f"{path}: no test uses this file; ./dev test unit runs all fast tests")
         found |= dict.fromkeys(files)
     return list(found)
 
