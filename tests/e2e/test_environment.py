@@ -200,7 +200,7 @@ def test_an_image_that_is_pushed_runs_under_the_name_that_it_has_on_docker_hub(e
 
 
 def test_an_event_says_why_an_image_that_is_nowhere_is_not_pulled(environment, tmp_path):
-    reason = "the sandbox does not have this image, and no Internet to fetch it from: ./dev load it"
+    reason = "the sandbox does not have this image, and machines can't reach the Internet"
     log = tmp_path / "log"
 
     def explained(events: str) -> bool:

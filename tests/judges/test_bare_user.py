@@ -20,7 +20,7 @@ def test_a_user_without_root_gets_hollow_nodes_and_a_hint_how_to_get_machines():
     first, *_ = [
         line for line in said.splitlines() if not line.startswith(("• installing", "• making", "• creating"))
     ]
-    assert first.startswith("• servers are records with hollow nodes here, without Pods and traffic: ")
+    assert first.startswith("• servers are only API records; simulated Nodes run no Pods. Reason: ")
     assert "sudo ./dev up" in first
     for name in ("control", "worker-1", "worker-2"):
         assert re.search(rf"^ccm-from-scratch-{name} +Ready ", said, re.MULTILINE), name

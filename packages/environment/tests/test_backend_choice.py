@@ -117,7 +117,7 @@ def test_up_on_macos(tmp_path):
     command = [sys.executable, "-c", PRETEND_MACOS, str(tmp_path), "up"]
     done = run(command, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
-    assert done.stderr.startswith("✗ servers need a Linux kernel, but this is macOS"), done.stderr
+    assert done.stderr.startswith("✗ servers need a Linux kernel, but this host runs macOS"), done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -85,7 +85,7 @@ def test_machines_for_images(site):
 
 def test_no_login_to_records():
     require_machines(Running(1, "machines"))
-    with pytest.raises(SandboxError, match="servers are only API records here"):
+    with pytest.raises(SandboxError, match="with the backend hollow, servers exist only as API records"):
         require_machines(Running(1, "hollow"))
 
 
@@ -112,7 +112,7 @@ def test_options_that_differ_from_the_running_sandbox(tmp_path):
     up.refuse_other_ways(running, None, None)
     up.refuse_other_ways(running, "instant", None)
     with pytest.raises(
-        SandboxError, match=r"--actions realistic: .*process 7\), with instant; run './dev down'"
+        SandboxError, match=r"--actions realistic: .*process 7\) has the value instant\."
     ):
         up.refuse_other_ways(running, "realistic", None)
     with pytest.raises(SandboxError, match=f"--k3s {tmp_path}: .* with none"):

@@ -28,7 +28,7 @@ def test_a_sandbox_that_does_not_answer(site, silent, ask):
 
 
 def test_a_sandbox_with_another_backend(site, silent):
-    with pytest.raises(SandboxError, match=rf"process {silent.pid}\).*machines in place of hollow"):
+    with pytest.raises(SandboxError, match=rf"process {silent.pid}\).*machines, not --backend hollow"):
         daemon.start(site, "hollow", "instant", print)
 
 

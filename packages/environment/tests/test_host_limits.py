@@ -47,7 +47,7 @@ def test_too_few_free_inotify_instances():
     facts = replace(ROOMY, instances_free=20, instances_allowed=128)
     finding = named(findings(facts, THREE))["inotify instances"]
     assert finding.severity == "stop"
-    assert finding.found == f"{THREE.instances} more are needed, but only 20 of 128 are free"
+    assert finding.found == f"the environment needs {THREE.instances}, and 20 of 128 are free"
     assert finding.remedy == "sudo sysctl -w fs.inotify.max_user_instances=1024"
     with pytest.raises(
         MissingRequirement, match=r"nothing was created:\n  inotify instances: .* → sudo sysctl"
@@ -112,7 +112,7 @@ def test_workers_of_pools(clone, pools):
     settings = stack_settings.file_of(clone, "local")
     settings.write_text(f"config:\n  ccm-from-scratch:workerCount: 5\n  ccm-from-scratch:pools: {pools}\n")
     assert stack_settings.Settings(clone, "local").workers == 3
-    with pytest.raises(SandboxError, match="--workers 4: the stack has pools"):
+    with pytest.raises(SandboxError, match="--workers 4: each pool of the stack"):
         up.refuse_beside_pools(clone, "local", 4)
     up.refuse_beside_pools(clone, "local", None)
 
@@ -143,7 +143,7 @@ def test_the_nat_server_counts(clone, said, servers):
     stack_settings.file_of(clone, "local").write_text(f"config:\n  ccm-from-scratch:{said}\n")
     assert stack_settings.Settings(clone, "local").nat_servers == servers
     needed = limits.Wanted(machines=1 + 2 + servers, control_planes=1).instances
-    assert limits.look(clone, Choice(MACHINES), 2)[0].found.startswith(f"{needed} more are needed")
+    assert limits.look(clone, Choice(MACHINES), 2)[0].found.startswith(f"the environment needs {needed},")
 
 
 def test_a_new_host_needs_everything(clone):

@@ -168,7 +168,7 @@ def test_the_second_of_two_builders_waits(tmp_path):
         other = threading.Thread(target=wait)
         other.start()
         assert done.wait(60)
-        assert said == ["it: waiting for another process that is building it"]
+        assert said == ["waiting until another process has built it"]
     other.join(60)
     assert said[-1] == "mine"
 

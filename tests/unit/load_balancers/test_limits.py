@@ -47,4 +47,4 @@ async def test_features_that_hetzner_lacks_are_reported(site: BalancerSite, test
     service, reason = asked(test)
     result = await site.ensure(service)
     assert reason in {notice.reason for notice in result.notices}
-    assert LIMITS[test].endswith(f"(Event {reason})")
+    assert LIMITS[test].endswith(f" Event {reason}")
