@@ -111,9 +111,7 @@ def test_options_that_differ_from_the_running_sandbox(tmp_path):
     up.refuse_other_ways(None, "realistic", tmp_path)
     up.refuse_other_ways(running, None, None)
     up.refuse_other_ways(running, "instant", None)
-    with pytest.raises(
-        SandboxError, match=r"--actions realistic: .*process 7\) has the value instant\."
-    ):
+    with pytest.raises(SandboxError, match=r"--actions realistic: .*process 7\) has the value instant\."):
         up.refuse_other_ways(running, "realistic", None)
     with pytest.raises(SandboxError, match=f"--k3s {tmp_path}: .* with none"):
         up.refuse_other_ways(running, None, tmp_path)

@@ -76,7 +76,7 @@ def test_only_yes_is_yes(monkeypatch, typed, yes):
 def test_resources_left_by_the_environment_are_a_failure():
     refuse_leftovers(MINE, MINE)
     left = CloudObject("networks", 1, "dev", ours=True)
-    with pytest.raises(SandboxError, match=r"left in the cloud: network dev\. "):
+    with pytest.raises(SandboxError, match=r"still in the cloud: network dev\. "):
         refuse_leftovers([*MINE, left], MINE)
 
 

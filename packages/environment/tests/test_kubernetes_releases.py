@@ -96,9 +96,7 @@ def test_a_hollow_cluster_keeps_its_version(site):
     assert begin_hollow(site) == OLDEST == version(site, HOLLOW, None)
     say(site)
     assert begin_hollow(site) == OLDEST
-    with pytest.raises(
-        SandboxError, match=f"{releases.default()}: .* run Kubernetes {OLDEST}"
-    ):
+    with pytest.raises(SandboxError, match=f"{releases.default()}: .* run Kubernetes {OLDEST}"):
         version(site, HOLLOW, None)
     assert version(site, MACHINES, None) == releases.default()
     (site.state / "control-plane/version").unlink()

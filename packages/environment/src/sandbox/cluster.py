@@ -13,7 +13,7 @@ from sandbox.site import Site
 
 UNINITIALIZED_TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 CCM = "ccm-from-scratch"
-"""The name of our Deployment in kube-system. This name is in the label LABEL of the Deployment's Pods."""
+"""The name of our Deployment in kube-system. The Pods of the Deployment have this name in ``LABEL``."""
 LABEL = "app.kubernetes.io/name"
 POLL_SECONDS = 0.2
 CALL_SECONDS = 20

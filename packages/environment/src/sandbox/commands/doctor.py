@@ -129,8 +129,8 @@ def _plugin(plugin: cli.Plugin, *, downloads: bool) -> Finding:
     if plugin.official:
         return Finding("ok", what, f"{plugin.official} (the SDK is {plugin.version})")
     install = f"pulumi plugin install resource {plugin.name} {plugin.version}"
-    found = "'./dev up' downloads the official plugin, or uses the sandbox's plugin"
-    found = found if downloads else "the sandbox's plugin"
+    own = "the sandbox's plugin"
+    found = f"'./dev up' downloads the official plugin, or uses {own}" if downloads else own
     return Finding("note", what, found, f"for servers at Hetzner: {install}")
 
 

@@ -106,7 +106,7 @@ def refuse_leftovers(remaining: Sequence[CloudObject], not_ours: Sequence[CloudO
     left = [str(item) for item in remaining if (item.kind, item.id) not in known]
     if left:
         raise SandboxError(
-            f"left in the cloud: {', '.join(left)}. './dev down --force' removes these objects"
+            f"still in the cloud: {', '.join(left)}. To remove these objects, run './dev down --force'"
         )
 
 

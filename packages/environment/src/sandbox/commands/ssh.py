@@ -44,7 +44,7 @@ def require_machines(running: daemon.Running) -> None:
     """Make sure that there is something to log in to."""
     if running.backend != MACHINES:
         raise SandboxError(
-            f"servers are only API records here (backend {running.backend}), so you can't log in to machines"
+            f"with the backend {running.backend}, servers exist only as API records, so you can't log in"
         )
 
 
@@ -54,7 +54,7 @@ def choose(servers: dict[str, Way | None], name: str) -> Way:
     if len(fitting) != 1:
         known = ", ".join(sorted(servers)) or "none"
         raise SandboxError(
-            f"{'several servers' if fitting else 'no server'} matches {name!r}; servers: {known}"
+            f"{'several servers match' if fitting else 'no server matches'} {name!r}; servers: {known}"
         )
     way = servers[fitting[0]]
     if way is None:

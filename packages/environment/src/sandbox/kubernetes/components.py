@@ -170,7 +170,7 @@ COMPONENTS: tuple[Component, ...] = (
     Component("whoami", pin="", packages=(".",), programs=("whoami",)),
     ETCDUTL,
 )
-"""All programs on the machines, in build order. The first programs are required for a Ready Node."""
+"""All programs on the machines, in build order. The programs that a Node needs to become Ready come first."""
 
 CONTROL_PLANE: tuple[Component, ...] = (_HYPERKUBE,)
 """The programs of a control plane on loopback, and kubectl. The build needs only Go, not Debian packages."""

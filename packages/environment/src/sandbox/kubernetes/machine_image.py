@@ -22,7 +22,7 @@ from sandbox.kubernetes.toolchain import Toolchain, complete, explained, locked
 
 MACHINE_FILES = Path(__file__).parent / "machine"
 PROGRAMS = Path("usr/local/lib/kubernetes/bin")
-"""The toolchain's path in the image. PATH lacks this path, so that a real k3s doesn't use the toolchain."""
+"""The toolchain's folder in the image. PATH lacks this folder, so that a real k3s doesn't use it."""
 
 PLUGINS = Path("opt/cni/bin")
 

@@ -30,8 +30,8 @@ LIMITS: Mapping[str, str] = {
         "load balancers reach Pods only through node ports, so the CCM sends the Event NodePortMissing"
     ),
     "LoadBalancers ExternalTrafficPolicy: Local should work for type=LoadBalancer": (
-        "without the PROXY protocol, which the Pods of this test don't support, Pods see the load balancer's "
-        "address instead of the client's address, so the CCM sends the Event ClientAddressHidden"
+        "Pods that don't support the PROXY protocol see the load balancer's address instead of the client's "
+        "address, so the CCM sends the Event ClientAddressHidden"
     ),
 }
 """Reasons to skip tests. Each key is the name of a test without the labels in brackets.
