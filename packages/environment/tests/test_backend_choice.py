@@ -53,7 +53,7 @@ def test_missing_packages_are_named_with_the_command():
     choice = decide(AUTO, replace(READY, installable=False, missing=missing))
     assert (choice.kind, choice.packages) == (HOLLOW, ())
     assert "sudo apt-get install --no-install-recommends gcc" in choice.reason
-    with pytest.raises(MissingRequirement, match=r"openssl \(certificates .*sudo apt-get install .* openssl"):
+    with pytest.raises(MissingRequirement, match=r"openssl \(.*sudo apt-get install .* openssl"):
         packages.ensure(BARE[HOLLOW], print, lambda: False)
 
 

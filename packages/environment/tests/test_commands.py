@@ -113,7 +113,7 @@ def test_options_that_differ_from_the_running_sandbox(tmp_path):
     up.refuse_other_ways(running, "instant", None)
     with pytest.raises(SandboxError, match=r"--actions realistic: .*process 7\) has the value instant\."):
         up.refuse_other_ways(running, "realistic", None)
-    with pytest.raises(SandboxError, match=f"--k3s {tmp_path}: .* with none"):
+    with pytest.raises(SandboxError, match=f"--k3s {tmp_path}: .* the value none"):
         up.refuse_other_ways(running, None, tmp_path)
     up.refuse_other_ways(Running(7, "machines", "instant", str(tmp_path)), None, tmp_path)
 

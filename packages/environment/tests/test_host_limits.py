@@ -82,7 +82,7 @@ def test_space_on_several_disks():
     disks = [finding for finding in findings(replace(ROOMY, spaces=spaces), THREE) if finding.what == "disk"]
     assert [disk.severity for disk in disks] == ["stop", "ok"]
     assert str(STATE) in disks[0].found
-    assert disks[0].remedy.startswith("free 1.0 GiB")
+    assert disks[0].remedy.startswith("free up 1.0 GiB")
 
 
 @pytest.fixture

@@ -170,7 +170,7 @@ def test_a_machine_whose_disk_is_being_created(tmp_path):
 
 def test_a_machine_without_the_image_is_named():
     refuse_failed({"a": Answer(Result.IMPORTED), "b": Answer(Result.STRANGER), "c": Answer(Result.OFF)})
-    with pytest.raises(SandboxError, match=r"machine: b: no space left\. The other machines have the image"):
+    with pytest.raises(SandboxError, match=r"machines: b: no space left\. The other machines have the image"):
         refuse_failed({"a": Answer(Result.IMPORTED), "b": Answer(Result.FAILED, "no space left")})
 
 

@@ -90,7 +90,7 @@ def test_a_sandbox_without_a_cluster_is_not_brought_up(clone):
 def test_a_damaged_state(clone):
     keep_state(clone, "hetzner")
     next(clone.state.rglob("hetzner.json")).write_text("{")
-    with pytest.raises(SandboxError, match=r"hetzner\.json: can't be read"):
+    with pytest.raises(SandboxError, match=r"hetzner\.json can't be read"):
         pulumi.refuse_to_lose(clone)
 
 
