@@ -90,7 +90,7 @@ QUOTA = {"project": "p", "limit": 3600, "remaining": 359}
             "certificate: shop was not issued: no DNS zone",
         ),
         ({"faults": [RULE, {**RULE, "hits": 0}]}, "fault rule: 3 applied to 2 of 5 requests: GET /servers"),
-        ({"quota": [QUOTA]}, "quota: p has 359 of 3600 requests left"),
+        ({"quota": [QUOTA]}, "quota: project p has 359 of 3600 API requests left"),
         ({"quota": [{**QUOTA, "remaining": 360}]}, ""),
         ({"quota": [{**QUOTA, "limit": 0, "remaining": 0}]}, ""),
     ],

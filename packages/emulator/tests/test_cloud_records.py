@@ -37,7 +37,7 @@ async def test_a_placement_group_has_at_most_ten_servers(emulator: Emulator):
         await emulator.make_server(f"s{number}", placement_group=group["id"])
     error = await emulator.refused("POST", "/servers", {**SERVER, "placement_group": group["id"]})
     assert error["code"] == "service_error"
-    assert error["message"] == f"placement group {group['id']} contains already 10 servers"
+    assert error["message"] == f"placement group {group['id']} already contains 10 servers"
     await emulator.expect("resource_in_use", "DELETE", group.path)
 
 

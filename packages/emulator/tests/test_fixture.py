@@ -76,7 +76,7 @@ def test_it(hetzner_cloud):
         hetzner_cloud.settings(actions='fast')
     hetzner_cloud.faults.add(path='/serverz', code='locked')
     hetzner_cloud.client().servers.get_all()
-    with pytest.raises(CloudError, match='never applied .*/serverz'):
+    with pytest.raises(CloudError, match='caused no fault .*/serverz'):
         hetzner_cloud.faults.expect_struck()
     with pytest.raises(CloudError, match='not found'):
         hetzner_cloud.admin('GET', '/nowhere')

@@ -108,7 +108,7 @@ def test_a_server_takes_snapshots_as_k3s_does():
         (["--cluster-reset-restore-path=/x"], "--cluster-reset required with --cluster-reset-restore-path"),
         (["--cluster-reset", "--server=https://10.0.0.9:6443", "--token=t"], "while server URL is set"),
         (["--etcd-snapshot-retention=many"], "--etcd-snapshot-retention: 'many' is not a number"),
-        (["--etcd-s3-config-secret=x"], "supports no Secret with S3 settings"),
+        (["--etcd-s3-config-secret=x"], "--etcd-s3-config-secret is not supported"),
         (["--dir=/x"], "unknown flag --dir"),
     ],
 )
@@ -203,7 +203,7 @@ def test_restoring_a_missing_snapshot_or_twice(tmp_path):
     with pytest.raises(K3sError, match="must be a file, not a directory"):
         checked(tmp_path)
     store = Datastore(tmp_path / "etcd")
-    with pytest.raises(K3sError, match="contains no embedded etcd"):
+    with pytest.raises(K3sError, match="contains no etcd data"):
         refuse(store)
     (tmp_path / "etcd" / "member" / "wal").mkdir(parents=True)
     store.rename("m1")

@@ -190,7 +190,7 @@ def test_objects_removed_from_the_state_are_adopted_again(
 
     # The first field manager, whose name is lost, also owns its fields.
     out = kube.up(PROVIDER=settings, LABELS='{"a": "2"}', status=1)
-    assert "Other clients have changed these fields" in out
+    assert "Other clients manage these fields" in out
     forced = settings.replace("}", ', "enable_patch_force": true}')
     kube.up(PROVIDER=forced, LABELS='{"a": "2"}')
     labels = cluster.api().get(path)["metadata"]["labels"]

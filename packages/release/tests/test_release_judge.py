@@ -59,8 +59,8 @@ def test_another_tag_is_refused(clone: Path, tag: str) -> None:
 def test_what_is_not_released_gets_no_tag_and_no_signature(clone: Path, signer: Signer) -> None:
     commit(clone, "[Unreleased]")
     assert judge(request(clone)).title == "ccm-from-scratch 1.2.3, not released"
-    for final in (request(clone, "v1.2.3"), request(clone, signer=signer)):
-        with pytest.raises(ReleaseError, match=r"version 1\.2\.3 is in the section of unreleased changes"):
+    for final in (request(clone, "v1.2.3"), wish(clone, signer=signer)):
+        with pytest.raises(ReleaseError, match=r"version 1\.2\.3 are still in the section for unreleased"):
             judge(final)
 
 

@@ -13,10 +13,10 @@ TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LOCAL, _REMOTE, _USER, _INODE = 1, 2, 7, 9
 """Columns, https://www.kernel.org/doc/Documentation/networking/proc_net_tcp.txt."""
 _NONE = "0"
-"""The inode in the line of a closed socket. The user in this line is always 0 (``sock_i_uid``)."""
+"""The inode that the table shows for a closed socket. The table then always shows UID 0 (``sock_i_uid``)."""
 
 _MAPPED = "0000000000000000FFFF0000"
-"""The prefix of IPv4 addresses in the table ``tcp6``."""
+"""The prefix of IPv4 addresses in ``/proc/net/tcp6``."""
 
 Address = tuple[str, int]
 

@@ -28,7 +28,7 @@ async def in_one_form(request: web.Request, handler: Handler) -> web.StreamRespo
     try:
         return await handler(request)
     except web.HTTPNotFound:
-        text = f"not found: the API is below {PREFIX}, the console at {console.PATH}"
+        text = f"not found: API paths begin with {PREFIX}, and the console's path is {console.PATH}"
         return refusal(ApiError("not_found", text))
     except web.HTTPMethodNotAllowed:
         return refusal(ApiError("method_not_allowed", "the request method is not allowed"))

@@ -8,9 +8,10 @@ from typing import Literal, Protocol
 from hetzner_emulator.errors import EmulatorError
 
 GuestEvent = Callable[[int, str], None]
-"""Called with a server's ID when its power changes without a call.
+"""The backend calls this function with a server's ID and state if the power changes without an API call.
 
-``"off"``: the guest powered off or crashed; ``"running"``: it started again; ``"failed"``: it couldn't start.
+``"off"``: the guest powered off or crashed. ``"running"``: the guest started again. ``"failed"``: the guest
+couldn't start.
 """
 
 

@@ -26,7 +26,7 @@ LIMITS: Mapping[str, int] = {
     "floating_ips": 500,
     "zones": 1000,
 }
-"""Quotas of a project and of a network, by name. The quotas of a network are Hetzner's."""
+"""The quotas of a project. Names with the prefix ``network_`` are quotas of a network, as at Hetzner."""
 
 
 @dataclass(frozen=True)

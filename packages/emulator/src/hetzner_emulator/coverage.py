@@ -19,7 +19,7 @@ NOT_EMULATED = {
         f"`GET /storage_boxes` returns an empty list. Other operations return status 501. {_STORAGE_BOXES}"
     ),
 }
-"""Globs of unsupported operations, with the reason."""
+"""Patterns of unsupported operations, and the behavior of the sandbox for each pattern."""
 
 _AVERAGES = (
     "Each value is the average since your last request. If servers are only API records, the values are zero."
@@ -33,76 +33,74 @@ PARTLY = {
     ),
     "POST /servers/{id}/actions/create_image": "A running machine is paused while its disk is copied.",
     "POST /servers/{id}/actions/change_type": "The machine still uses the disk of the host, without a limit.",
-    "POST /servers/{id}/actions/attach_iso": (
-        "The sandbox only stores the ISO. Machines have no optical drive."
-    ),
+    "POST /servers/{id}/actions/attach_iso": "The sandbox keeps the ISO, but machines have no optical drive.",
     "POST /servers/{id}/actions/reset_password": "Returns a password that no machine accepts.",
     "POST /servers/{id}/actions/enable_rescue": (
-        "The sandbox only stores the rescue mode, which never expires. Machines still start from their disk."
+        "The sandbox stores that the rescue mode is enabled, but machines still start from their disk. "
+        "The rescue mode never expires."
     ),
     "POST /servers/{id}/actions/request_console": "Returns an address that doesn't accept connections.",
-    "POST /firewalls": "The rules apply only to servers that are machines.",
+    "POST /firewalls": "The sandbox applies the rules only if servers run as Linux machines.",
     "POST /zones": (
-        "The sandbox only stores the zone, and no name server serves the zone. Every domain is "
-        "accepted, including "
-        "subdomains, unknown top-level domains and domains of others."
+        "The sandbox stores the zone, but no name server serves the zone. Every domain is accepted, "
+        "including subdomains, unknown top-level domains and other owners' domains."
     ),
     "POST /volumes": (
-        "Machines get a device only if the host has loop devices and cgroups version 2. Otherwise, volumes "
-        "can't be attached to machines."
+        "A machine gets a device for a volume only if the host has loop devices and cgroups v2. Otherwise, "
+        "you can't attach volumes to machines."
     ),
     "POST /volumes/{id}/actions/detach": (
-        "The operation fails while the volume is mounted. A volume that `automount` mounted can be detached."
+        "The operation fails while the volume is mounted, unless `automount` mounted the volume."
     ),
-    "POST /certificates": "Managed certificates are self-signed. Domains below `.invalid` fail.",
+    "POST /certificates": "Managed certificates are self-signed. Requests for `.invalid` domains fail.",
 }
-"""Operations that support less in the sandbox than at Hetzner."""
+"""Operations that have fewer features in the sandbox than at Hetzner."""
 
 NEWER = {
     "`datacenter` of servers and Primary IPs": (
         "The field doesn't exist.",
-        "Hetzner removed it: https://docs.hetzner.cloud/changelog#2026-07-01-removing-datacenters",
+        "Hetzner removed the field: https://docs.hetzner.cloud/changelog#2026-07-01-removing-datacenters",
     ),
     "`DELETE /load_balancers/{id}`": (
         "The response has status 201 and an action, not status 204.",
-        "hcloud-python 2.27 reads `action` from the response (`LoadBalancersClient.delete`).",
+        "In hcloud-python 2.27, `LoadBalancersClient.delete` reads `action` from the response.",
     ),
     "`deprecated` of server types, load balancer types and images": (
-        "The field doesn't exist. Images and load balancer types have `deprecation`, like server types.",
-        "Hetzner removed it: https://docs.hetzner.cloud/changelog#2026-09-08",
+        "The field doesn't exist. All three kinds of objects have the field `deprecation` instead.",
+        "Hetzner removed the field: https://docs.hetzner.cloud/changelog#2026-09-08",
     ),
     "`assignee_type` of Primary IPs": (
         (
-            "The value of an unassigned Primary IP is `unassigned`. The value of a Primary IP that belongs "
-            "to a load balancer is `load_balancer`."
+            "For an unassigned Primary IP, `assignee_type` is `unassigned`. For a Primary IP of a load "
+            "balancer, `assignee_type` is `load_balancer`."
         ),
         (
-            "Since August 2026: https://docs.hetzner.cloud/changelog#2026-04-27. The value `load_balancer` "
-            "is our assumption."
+            "Hetzner made this change in August 2026: https://docs.hetzner.cloud/changelog#2026-04-27. The "
+            "value `load_balancer` is our assumption."
         ),
     ),
     "`public_net` in `POST /load_balancers`": (
         "`ipv4` and `ipv6` accept the IDs of Primary IPs. The error codes are those of `POST /servers`.",
-        "The changelog of hcloud-go 2.52, 2026-10-05. The error codes are our assumption.",
+        "The source is the changelog of hcloud-go 2.52 of 2026-10-05. The error codes are our assumption.",
     ),
     "`id` and `blocked` in `public_net` of load balancers": (
         "The fields exist. If Hetzner manages the address, `id` is null.",
-        "The schema of hcloud-go 2.52, and hcloud-python 2.27. The null value is our assumption.",
+        "The sources are hcloud-go 2.52 and hcloud-python 2.27. The null value is our assumption.",
     ),
     "changes with a read-only token": (
         "The error is `forbidden` with status 403, not `token_readonly`.",
-        "hcloud-go 2.51. The status is our assumption.",
+        "The source is hcloud-go 2.51. The status 403 is our assumption.",
     ),
-    "`GET /networks/{id}/members`": ("The operation exists.", "hcloud-python 2.27 uses it."),
+    "`GET /networks/{id}/members`": ("The operation exists.", "hcloud-python 2.27 uses the operation."),
 }
-"""Differences from Hetzner's OpenAPI document because the API is newer, with the source."""
+"""Differences between Hetzner's current API and the older OpenAPI document. Each difference has a source."""
 
-_HEAD = """# What the sandbox's Hetzner Cloud API answers
+_HEAD = """# Operations of the emulated Hetzner Cloud API
 
 Generated by `python -m hetzner_emulator.coverage`; a test keeps it up to date.
 
-The tables list the operations of the API that the sandbox emulates. If the second cell of a row is empty, the
-operation behaves as at Hetzner.
+The tables list the operations that the sandbox emulates. If the second cell of a row is empty, the emulated
+operation behaves like Hetzner's.
 """
 
 
@@ -127,7 +125,7 @@ def table() -> str:
     lines += ["\n## Not emulated\n", "| operations | behavior |", "|---|---|"]
     lines += [f"| `{glob}` | {reason} |" for glob, reason in NOT_EMULATED.items()]
     lines += [
-        "\n## Newer than Hetzner's OpenAPI document\n",
+        "\n## Changes that Hetzner's OpenAPI document doesn't contain yet\n",
         (
             "In these cases, the sandbox follows a version of the API that is newer than Hetzner's OpenAPI "
             "document.\n"

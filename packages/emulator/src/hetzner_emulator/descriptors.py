@@ -3,7 +3,8 @@
 import resource
 
 GIVEN = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-"""The soft limit when this process starts. Machines get this limit, even after :func:`allow_all`."""
+"""The soft limit for open files when this process starts. Machines get this limit, even after
+:func:`allow_all` raises the limit of this process."""
 
 
 def allow_all() -> None:

@@ -26,7 +26,8 @@ from hetzner_emulator.http.serving import port_of, serve_until
 TOKEN = re.compile(r"[!-~]{1,255}")
 PROJECT = "default"
 PUBLIC_IPV4 = IPv4Network("198.18.0.0/15")
-"""Public addresses of servers. No traffic uses the addresses, so the range can be larger than any quota."""
+"""The range of the servers' public addresses. No traffic uses these addresses, so the range can contain more
+addresses than any quota allows."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,17 +35,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port",
         type=int,
-        help="the port on 127.0.0.1 (default: the port of the clone, or a free port)",
+        help="the port on 127.0.0.1 (default: the fixed port of the clone; without a clone, a free port)",
     )
     parser.add_argument(
         "--token",
-        help="an API token that is valid in addition to the generated token. Terraform and Pulumi need "
-        "64 characters. Other users of this host can see the token in the list of processes",
+        help="an API token that is valid in addition to the generated token. Terraform and Pulumi require "
+        "a token of 64 characters. Other users of this host can see the token in the list of processes",
     )
     parser.add_argument(
         "--no-exports",
         action="store_true",
-        help="don't print the environment variables for clients, which contain the token",
+        help="don't print the console address and the environment variables, because both contain the token",
     )
     parser.add_argument("--actions", choices=ACTION_MODES, default="instant", help="the duration of actions")
     parser.add_argument(
@@ -102,7 +103,7 @@ def run(arguments: argparse.Namespace, say: Callable[[str], None]) -> int:
 
         def serving(port: int) -> None:
             address = Address(port, shown)
-            say(f"Hetzner Cloud API  {address.endpoint} (records backend)")
+            say(f"Hetzner Cloud API  {address.endpoint} (backend: records)")
             if not arguments.no_exports:
                 say(welcome(address))
 

@@ -58,7 +58,7 @@ def subject_hash(subject: x509.Name) -> str:
 
 def _attribute(one: x509.NameAttribute[str | bytes]) -> bytes:
     assert isinstance(one.value, str), (
-        "no certificate authority in Mozilla's list has a name with a bit string"
+        "a name in Mozilla's list of certificate authorities must not have a value of the type BIT STRING"
     )
     # Spaces at its ends and repeated ones don't matter, nor the case of ASCII letters.
     words = re.split(f"[{_SPACES}]+", one.value.strip(_SPACES))

@@ -19,7 +19,7 @@ from image.source import Source
 from image.tree import Entry, File, below
 
 KEPT = 24
-"""Maximum number of layers in the cache. Each change of the CCM adds a layer. All clones share the cache."""
+"""Maximum number of layers in the cache of all clones. After a change to the CCM, a build adds one layer."""
 
 _KEPT_PACKAGES = 200  # of Debian; an image for one platform has 17
 _KEPT_FOLDERS = 2  # with a Python that compiles

@@ -12,7 +12,7 @@ from image import authorities, recipe
 from image.tree import Entry, File, Folder, Link, Tree, below
 
 _MERGED = ("bin", "sbin", "lib", "lib64")
-"""Links to the folders of the same name in /usr. Packages may use the path of the link or of the folder."""
+"""Each path is a link to the folder with the same name in /usr. Files in packages can use either path."""
 
 _STATUS = "var/lib/dpkg/status.d"
 """The folder in which vulnerability scanners look for the installed packages, as in distroless images. Each

@@ -36,7 +36,8 @@ _DEBIAN = re.compile(r"/debian(-security)?/?$")
 Get = Callable[[str, int], bytes | None]
 """Downloads a URL. Returns None if the server doesn't have the file.
 
-The number is the maximum size in bytes. Raises OSError if the file is larger or the server doesn't respond.
+The second argument is the maximum size in bytes. Raises OSError if the file is larger, or if the server
+doesn't respond.
 """
 
 

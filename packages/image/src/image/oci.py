@@ -20,10 +20,10 @@ CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 CONTAINERD_NAME = "io.containerd.image.name"
-"""The annotation in an OCI layout that contains the full name of an image. containerd and Docker use this
+"""The annotation with the full name of an image in an OCI layout. containerd and Docker use this
 annotation."""
 REF_NAME = "org.opencontainers.image.ref.name"
-"""The annotation in an OCI layout for a name or a tag. The OCI specification allows no other values."""
+"""The annotation with the tag of an image in an OCI layout."""
 
 _CREATED = "org.opencontainers.image.created"
 

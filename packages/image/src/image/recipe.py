@@ -7,16 +7,16 @@ ROOTS = ("base-files", "ca-certificates", f"libpython{PYTHON}-stdlib", "netbase"
 
 LEFT_OUT = {
     "awk": "scripts that configure packages",
-    "debconf": "questions during the configuration of packages",
+    "debconf": "asks questions while a package is configured",
     "libdb5.3t64": "for dbm",
     "libncursesw6": "for curses",
-    "libreadline8t64": "line editing at an interactive prompt",
+    "libreadline8t64": "edits lines at an interactive prompt",
     "libsqlite3-0": "for sqlite3",
     "libtinfo6": "for curses",
-    "media-types": "the media type for a file name extension",
-    "openssl": "the command openssl. Python's ssl module needs only the library",
+    "media-types": "maps file name extensions to media types",
+    "openssl": "contains the command `openssl`. Python's ssl module requires only the OpenSSL library",
     "openssl-provider-legacy": "obsolete ciphers",
-    "tzdata": "time zones. The CCM uses only UTC",
+    "tzdata": "contains time zones. The CCM uses only UTC",
 }
 """Dependencies that the image doesn't contain, and the purpose of each dependency."""
 
@@ -33,8 +33,8 @@ but the image doesn't contain that package."""
 STDLIB = f"usr/lib/python{PYTHON}"
 PROGRAM = f"usr/bin/python{PYTHON}"
 EPOCH = 1767225600
-"""The modification time of all files, 2026-01-01 in seconds since 1970. If SOURCE_DATE_EPOCH isn't set, this
-is also the creation time of the image."""
+"""The modification time of all files: 2026-01-01, in seconds since 1970. If SOURCE_DATE_EPOCH isn't set, the
+creation time of the image is the same."""
 
 _MODULES_LEFT_OUT = frozenset(
     {

@@ -28,13 +28,13 @@ KEYRINGS = (
 _SECONDS = 60.0
 _MOST = 4 << 20  # bytes of the signed list of lists; Debian's are a tenth of that
 _SLACK = timedelta(hours=1)
-"""The maximum time by which this machine's clock may be behind Debian's clock."""
+"""The maximum time by which the date of a package list can be later than this machine's clock."""
 
 Verify = Callable[[bytes], bytes]
-"""Verifies a signed text and returns the part that the signature covers. Raises SignatureError."""
+"""Returns the part of a text that its signature covers. Raises SignatureError if the signature is invalid."""
 
 Candidates = Mapping[str, Packages]
-"""The newest version of each requested package, by the name of the package."""
+"""Maps the name of each requested package to the newest version of the package."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def gpgv() -> Verify:
             done = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS)
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip()
-            raise SignatureError(f"the package list has no valid signature of Debian: {said}")
+            raise SignatureError(f"the package list has no valid signature from Debian: {said}")
         return done.stdout
 
     return verify

@@ -158,7 +158,7 @@ def _epoch(text: str) -> int:
     if not text:
         return recipe.EPOCH
     if not re.fullmatch(r"[0-9]{1,11}", text):
-        raise VariableError("SOURCE_DATE_EPOCH", text, "a time in whole seconds since 1970")
+        raise VariableError("SOURCE_DATE_EPOCH", text, "a Unix time in whole seconds")
     return int(text)
 
 

@@ -29,12 +29,12 @@ ROOTS = (
     "tcpdump",
 )
 LEFT_OUT = {
-    "adduser": "creates users during the configuration of packages",
-    "debconf": "questions during the configuration of packages",
+    "adduser": "creates users while a package is configured",
+    "debconf": "asks questions while a package is configured",
     "debianutils": "scripts that configure packages",
     "dpkg": "installs packages",
     "libcap2-bin": "commands for Linux capabilities",
-    "openssl": "the command openssl. curl needs only the library",
+    "openssl": "contains the command `openssl`. curl requires only the OpenSSL library",
     "openssl-provider-legacy": "obsolete ciphers",
     "perl-base": "for scripts",
     "readline-common": "documents",

@@ -57,7 +57,7 @@ def unpack(wanted: ControlPlane, content: bytes) -> None:
     given, shared = json.loads(content), files(wanted)
     if missing := [name for name in shared if name not in given]:
         raise K3sError(
-            f"the server that this server joins didn't send the bootstrap data {', '.join(missing)}"
+            f"this server joins another server, which didn't send the bootstrap data {', '.join(missing)}"
         )
     texts = {file: base64.b64decode(given[name]["Content"]).decode() for name, file in shared.items()}
     if any(not file.exists() or file.read_text() != text for file, text in texts.items()):
@@ -109,7 +109,7 @@ def recover(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
     """Write the files that are in etcd."""
     found = _stored(etcd, password)
     if found is None:
-        raise K3sError("the datastore has no bootstrap data, because k3s never ran on it with --cluster-init")
+        raise K3sError("the datastore has no bootstrap data from a k3s server with --cluster-init")
     unpack(wanted, _sealed(found, password, "-d"))
 
 

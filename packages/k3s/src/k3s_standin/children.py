@@ -13,23 +13,23 @@ from k3s_standin.errors import ChildEndedError
 STOP_SECONDS = 5.0
 _TAIL_LINES = 10
 _DEATH_SIGNAL = 1
-"""The option of prctl that sets the signal that a process gets when its parent ends."""
+"""The option of prctl that selects the signal for a process whose parent ends."""
 
 _TIMER_SLACK = 29
-"""The option of prctl that sets the timer slack in nanoseconds. The kernel may delay a timer by this time, so
-that several timers expire together."""
+"""The option of prctl that sets the timer slack in nanoseconds. The kernel can delay a timer by up to the
+slack, so that several timers expire together."""
 
 SLACK_NANOSECONDS = 20_000_000
-"""The timer slack of the components. Most of the CPU time in an idle cluster is for timers of watch caches,
-work queues and Go's runtime. The slack makes processes wake up less often. Kubernetes' loops run every 100 ms
-or less often, and network traffic doesn't depend on timers."""
+"""The timer slack of the components. In an idle cluster, timers of watch caches, work queues and Go's runtime
+use most of the CPU time. With the slack, processes wake up less often. The slack doesn't delay the cluster:
+loops in Kubernetes have intervals of at least 100 ms, and network traffic doesn't depend on timers."""
 
 _LOOPS = frozenset({"kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet"})
-"""Components that get only one CPU core."""
+"""Components that run with GOMAXPROCS=1."""
 
 _STATELESS = frozenset({"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"})
-"""Components without local state. k3s kills these components at the end, because the API server would
-otherwise wait a minute for open watches."""
+"""Components without local state. On shutdown, k3s kills these components with SIGKILL. Otherwise, the API
+server would wait up to one minute for the end of open watches."""
 
 
 class Children:

@@ -12,7 +12,7 @@ from k3s_standin import paths
 from k3s_standin.errors import UsageError
 
 _LINKED = ("kubectl", "ctr", "crictl")
-"""Names of the links to k3s that the installer creates. k3s then runs the command with this name."""
+"""Names of the links to k3s that the installer creates. A link runs the k3s command of the same name."""
 
 
 def words_of(argv: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from k3s_standin.pki import CLUSTER_DOMAIN, Pki
 from k3s_standin.protocol import url_of
 
 Flags = Mapping[str, str]
-"""The values of flags, by the name of the flag without dashes."""
+"""The value of each flag. The keys are the names of the flags, without the leading dashes."""
 
 
 @dataclass(frozen=True)

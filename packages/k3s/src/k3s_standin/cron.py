@@ -26,7 +26,7 @@ _WORDS = {
 _EVERY = "@every "
 _ZONES = ("CRON_TZ=", "TZ=")
 _MOST_DAYS = 5 * 366
-"""The number of days for which the next date of a schedule is searched. As in k3s, this is five years."""
+"""The maximum number of days to search for the next date of a schedule. As in k3s, this is five years."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _split(spec: str) -> tuple[tzinfo | None, str]:
         return None, spec
     name, space, rest = spec.partition("=")[2].partition(" ")
     if not space:
-        raise ValueError(f"the schedule after the time zone is missing: {spec!r}")
+        raise ValueError(f"the schedule must have more fields after the time zone: {spec!r}")
     return _zone(name), rest.strip()
 
 

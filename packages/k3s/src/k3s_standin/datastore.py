@@ -21,10 +21,10 @@ from k3s_standin.etcd import Etcd, Member, host, is_member, plan_join, read_memb
 from k3s_standin.supervisor import Supervisor
 
 PROBE_SECONDS = 1.0
-"""The timeout in seconds of the check whether etcd responds to clients. etcd accepts connections long before
-it responds."""
+"""The timeout in seconds of one request that checks whether etcd responds. etcd accepts connections long
+before it responds to requests."""
 REMOVED = "the member has been permanently removed from the cluster"
-"""The log message of an etcd member that another member removed. The process then exits."""
+"""etcd logs this message if another member has removed this member from the cluster. etcd then exits."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Datastore:
             self._put_aside("tombstone file has been detected, removing data dir to rejoin the cluster")
         elif joins and not self._name.exists() and self.folder.exists():
             self._put_aside(
-                "this server joins another server, so the data folder of its own private datastore is renamed"
+                "renaming the previous datastore's data folder, because this server joins an existing cluster"
             )
         if self._name.exists():
             return self._name.read_text()
@@ -162,7 +162,7 @@ def votes(wanted: ControlPlane, member: EtcdMember) -> bool:
     try:
         members = etcd.members()
         if len(members) == 1 and wanted.peer_url not in members[0].peers:
-            log.info(f"Moving the only member of etcd to {wanted.peer_url}")
+            log.info(f"Changing the peer URL of the only etcd member to {wanted.peer_url}")
             etcd.move(members[0], wanted.peer_url)
     except ApiError:
         return False

@@ -127,26 +127,18 @@ _WITHOUT_EFFECT: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
-    "advertise-port": ("text", ("server",), "the stand-in always advertises the port --https-listen-port"),
+    "advertise-port": ("text", ("server",), "the stand-in advertises the value of --https-listen-port"),
     "airgap-extra-registry": (
         "list",
         _BOTH,
-        "the stand-in doesn't tag imported images with other registries",
+        "the stand-in doesn't add tags for other registries to imported images",
     ),
     "container-runtime-endpoint": ("text", _BOTH, "the stand-in always uses its own containerd"),
     "default-runtime": ("text", _BOTH, "the stand-in's containerd supports only the runtime runc"),
     "etcd-s3-session-token": ("text", _SNAPSHOTS, "the stand-in supports only permanent access keys for S3"),
     "helm-controller-arg": ("list", ("server",), "the stand-in has no Helm controller"),
-    "image-credential-provider-bin-dir": (
-        "text",
-        _BOTH,
-        ("the stand-in's kubelet has no credential provider programs"),
-    ),
-    "image-credential-provider-config": (
-        "text",
-        _BOTH,
-        "the stand-in's kubelet has no credential provider programs",
-    ),
+    "image-credential-provider-bin-dir": ("text", _BOTH, "the stand-in has no credential providers"),
+    "image-credential-provider-config": ("text", _BOTH, "the stand-in has no credential providers"),
     "image-service-endpoint": ("text", _BOTH, "the stand-in always uses its own containerd"),
     "kine-tls": ("switch", ("server",), "the stand-in's datastore is etcd"),
     "node-external-dns": ("list", _BOTH, "the stand-in has no built-in cloud controller"),
@@ -155,7 +147,7 @@ _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
     "etcd-s3-config-secret": (
         "text",
         _SNAPSHOTS,
-        "the stand-in supports no Secret with S3 settings. Set the other --etcd-s3 flags",
+        "the stand-in can't read S3 settings from a Secret. Use the other flags that begin with --etcd-s3",
     ),
     "etcd-s3-proxy": ("text", _SNAPSHOTS, "the stand-in doesn't support proxies for S3"),
     "etcd-s3-timeout": ("text", _SNAPSHOTS, "the stand-in's timeout for S3 is always five minutes"),
@@ -187,7 +179,7 @@ _VARIABLES = {
     "vpn-auth-file": "K3S_VPN_AUTH_FILE",
     "write-kubeconfig-group": "K3S_KUBECONFIG_GROUP",
 }
-"""The environment variables of flags that have no effect or that the stand-in rejects."""
+"""The environment variables for flags without effect, and for flags that the stand-in rejects."""
 
 
 def _table() -> tuple[Flag, ...]:

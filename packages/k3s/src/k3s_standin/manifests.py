@@ -25,8 +25,7 @@ PERIOD_SECONDS = 15.0
 """Between reads of the folder."""
 
 _EAGER_SECONDS = 0.5
-"""The pause in seconds between attempts after the start. At this time, referenced objects may not exist
-yet."""
+"""The pause in seconds between attempts just after the start, when referenced objects may not exist yet."""
 
 _ENDINGS = (".yaml", ".yml", ".json")
 

@@ -23,12 +23,12 @@ MEMBER_NAME = "etcd.k3s.cattle.io/node-name"
 MEMBER_ADDRESS = "etcd.k3s.cattle.io/node-address"
 NODE_HOSTS = "/api/v1/namespaces/kube-system/configmaps/coredns"
 ORPHAN_SECONDS = 600.0
-"""The time in seconds for which a Secret with a node password reserves the name of a Node that never
-registered. k3s calls this time MinOrphanSecretAge."""
+"""The time in seconds for which a Secret with a node password reserves the name of a Node, if the Node never
+registers. k3s calls this time MinOrphanSecretAge."""
 
 RETRY_SECONDS = 1.0
 _SYNC_SECONDS = 60.0
-"""The time in seconds between two checks for orphaned Secrets if no Node changes."""
+"""The time in seconds between two checks for orphaned Secrets while no Node changes."""
 
 Object = Mapping[str, Any]
 

@@ -27,7 +27,7 @@ _S3_TEXTS = {
     "etcd-s3-folder": "folder",
 }
 _FLANNEL_BACKENDS = ("none", "vxlan", "host-gw", "wireguard-native")
-"""The backends of k3s, except ``tailscale``. The backend ``tailscale`` requires a VPN (``--vpn-auth``)."""
+"""The flannel backends that k3s supports, except ``tailscale``, which requires a VPN (``--vpn-auth``)."""
 
 _S3_SWITCHES = {"etcd-s3-insecure": "insecure", "etcd-s3-skip-ssl-verify": "skip_verify"}
 
@@ -141,8 +141,7 @@ def _ranges(values: Mapping[str, Value], name: str, default: str) -> str:
     if versions not in ([4], [4, 6]):
         raise UsageError(
             f"flag --{name}: {','.join(texts)} is not supported. Set one IPv4 range, or an IPv4 range "
-            "and then an IPv6 range. In contrast to k3s, the stand-in doesn't accept an IPv6 range "
-            "alone or first"
+            "and then an IPv6 range. Unlike k3s, the stand-in accepts an IPv6 range only after an IPv4 range"
         )
     return ",".join(texts)
 

@@ -14,7 +14,7 @@ from k3s_standin.policies import World, read_pod, ruleset
 
 RETRY_SECONDS = 1.0
 _SETTLE_SECONDS = 0.1
-"""The time in seconds that the controller waits for more changes after a change."""
+"""After a change, the controller waits for more changes for this number of seconds."""
 
 _RENEW_SECONDS = 300.0
 """The interval in seconds at which the controller rewrites unchanged rules, as in kube-router."""

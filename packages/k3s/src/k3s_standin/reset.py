@@ -86,7 +86,7 @@ def refuse(store: datastore.Datastore) -> None:
             f"delete the {store.reset_flag} file"
         )
     if not store.initialized:
-        raise K3sError(f"the cluster can't be reset, because {store.folder} contains no embedded etcd")
+        raise K3sError(f"the cluster can't be reset, because {store.folder} contains no etcd data")
 
 
 def restore(

@@ -16,8 +16,8 @@ _START_SECONDS = 30.0
 _IMPORT_SECONDS = 300.0
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
 _UNKNOWN_HERE = (".tar.bz2", ".tbz", ".tar.lz4", ".txt")
-"""Endings of files that k3s accepts in its air-gap folder, but the stand-in doesn't: other archives, and
-lists of images."""
+"""File name extensions that k3s accepts in its air-gap folder, but that the stand-in doesn't accept: other
+archive formats, and image lists."""
 
 
 def containerd_config(asked: Registries = registries.NONE) -> str:
@@ -39,7 +39,7 @@ config_path = '{paths.CERTS}'
 
 {registries.credentials(asked)}
 [plugins.'io.containerd.cri.v1.runtime']
-# A machine may not set an OOM score below its own.
+# A process in a machine isn't allowed to set an OOM score below the machine's OOM score.
 restrict_oom_score_adj = true
 # Only 'crictl stats' uses these statistics, because the kubelet measures Pods itself. The default is 1s.
 stats_collect_period = '1m'

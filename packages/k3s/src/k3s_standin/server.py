@@ -41,12 +41,12 @@ _START_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 LEARNER_SECONDS = 1.0
 UNHEARD_SECONDS = 2.0
-"""The time in seconds after which an etcd that joined but doesn't respond to clients is restarted. The time
-doubles after each restart."""
+"""If an etcd member that joined doesn't respond to clients for this number of seconds, the stand-in restarts
+etcd. The number doubles after each restart."""
 _JITTER_SECONDS = 5.0
 _ENOUGH = "/livez/poststarthook/rbac/bootstrap-roles"
-"""The health check that the other components wait for, because they need their RBAC roles. The complete start
-of the API server takes a second longer."""
+"""The other components wait for this health check, which succeeds when the API server has created their RBAC
+roles. The API server needs one more second until its start is complete."""
 ABSENT = ("traefik", "servicelb")
 """The addons of k3s that the stand-in doesn't include."""
 
@@ -65,13 +65,13 @@ def warnings(options: ServerOptions) -> list[str]:
         )
     if is_dual(options.cluster_cidr) and options.flannel_backend != "none":
         found.append(
-            "the networks of the cloud route only IPv4. Pods on different nodes can't reach each other "
-            "over IPv6"
+            "the cloud's networks support only IPv4 routes, so Pods on different nodes can't reach each "
+            "other over IPv6"
         )
     if options.cloud_controller_enabled:
         found.append(
-            "the stand-in for k3s has no built-in cloud controller. Nodes have only the addresses in their "
-            "flags"
+            "the stand-in for k3s has no built-in cloud controller. A Node has only the addresses that you "
+            "set with flags of k3s"
         )
     return found
 

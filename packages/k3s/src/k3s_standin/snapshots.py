@@ -25,7 +25,7 @@ PATH = "/db/snapshot"
 FOLDER = paths.SERVER / "db" / "snapshots"
 COMPRESSED = ".zip"
 DISABLED = "etcd datastore disabled"
-"""The response of a server with a private datastore. In k3s, the private datastore is SQLite."""
+"""The error message of a server that other servers can't join. In k3s, such a server uses SQLite."""
 
 
 @dataclass(frozen=True)

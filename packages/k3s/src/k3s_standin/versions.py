@@ -19,14 +19,14 @@ def _own_version() -> str:
 
 
 VERSION = _own_version()
-"""The release of k3s that this program replaces."""
+"""The release of k3s that the stand-in imitates."""
 
 KUBERNETES_VERSION = VERSION.partition("+")[0]
 COREDNS_IMAGE = "docker.io/rancher/mirrored-coredns-coredns:1.15.0"
 LOCAL_PATH_IMAGE = "docker.io/rancher/local-path-provisioner:v0.0.30"
 METRICS_SERVER_IMAGE = "docker.io/rancher/mirrored-metrics-server:v0.9.0"
 BUSYBOX_IMAGE = "docker.io/rancher/mirrored-library-busybox:1.37.0"
-"""The image of the Pods that create and delete volume folders. It has the name of k3s's image, but contains
-Debian's busybox."""
+"""The image of the Pods that create and delete volume folders. The image has the same name as in k3s, but
+contains Debian's busybox."""
 
 PAUSE_IMAGE = "docker.io/rancher/mirrored-pause:3.6"

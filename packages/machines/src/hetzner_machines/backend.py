@@ -41,7 +41,7 @@ from hetzner_machines.volumes import Volumes
 log = logging.getLogger(__name__)
 
 _ARCHITECTURES = {"x86_64": "x86", "aarch64": "arm"}
-"""Hetzner's names for processor architectures, by the name in ``uname``."""
+"""Maps the machine name that ``uname -m`` prints to Hetzner's name of the processor architecture."""
 
 
 class MachinesBackend:

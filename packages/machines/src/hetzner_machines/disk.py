@@ -16,11 +16,11 @@ from hetzner_machines.errors import BackendError, DiskFull
 # Container runtimes can't put an overlay on an overlay; databases need the plain disk, too.
 VOLUMES = ("var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/lib/rancher", "var/log")
 MACHINES = "machines"
-"""The folder with one subfolder for each machine, in the state folder of a site. The name of the subfolder is
-the server's ID."""
+"""The name of a folder in the sandbox's state folder. The folder contains one subfolder for each machine. The
+name of the subfolder is the server's ID."""
 
 DATA = Path("disk/data")
-"""The folder of the volumes of a machine."""
+"""The folder that contains a machine's ``VOLUMES``. The path is relative to the machine's folder."""
 
 STORE = "var/lib/containerd"
 RESOLVER = (

@@ -149,7 +149,7 @@ class Fleet:
         )
         await asyncio.to_thread(machine.spawn, known, instructions)
         run = known.run
-        assert run is not None, "a start program writes the record of its machine before it reports success"
+        assert run is not None, "a machine's start program must write run.json before it reports success"
         self.watcher.watch(spec.id, run.keeper)
 
     def disks(self, known: Machine) -> tuple[records.Disk, ...]:
@@ -236,7 +236,7 @@ def _check_capacity(others: Sequence[Machine]) -> None:
     free = capacity.instances_free(needed)
     if free < needed:
         raise BackendError(
-            f"another machine requires {needed} inotify instances, but this user has only {free} left on "
-            "this host. Delete a server, or raise the limit: "
+            f"to start another machine, this user needs {needed} inotify instances, but only {free} are left "
+            "on this host. Delete a server, or raise the limit: "
             f"{capacity.remedy(capacity.instances_allowed(), needed)}"
         )

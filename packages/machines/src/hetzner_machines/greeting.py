@@ -15,8 +15,8 @@ def message(release: str, asked: str) -> str:
         return ""
     system = facts.get("PRETTY_NAME", "Debian")
     return (
-        f"\nThis server was requested with the image {asked}. It runs in the\n"
-        "ccm-from-scratch sandbox, where all machines are\n"
-        f"{system}, whatever image you request. The packages and\n"
-        "versions are those of this system. Other differences: docs/reference/limits-of-the-sandbox.md\n\n"
+        f"\nThis server was requested with the image {asked}. In the\n"
+        "ccm-from-scratch sandbox, all machines run\n"
+        f"{system}, whatever image you request. The packages\n"
+        "also come from this system. Other differences: docs/reference/limits-of-the-sandbox.md\n\n"
     )

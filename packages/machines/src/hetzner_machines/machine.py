@@ -234,7 +234,7 @@ def spawn(machine: Machine, instructions: Path) -> int:
     if reason or run is None or run.init is None:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        why = reason or "its start program failed"
+        why = reason or "the program that starts the machine failed"
         raise BackendError(
             f"server {machine.spec.name} did not start: {why}. See the console output in {console}"
         )
@@ -247,7 +247,7 @@ def _report(readable: int) -> str:
         poll = select.poll()  # select is limited to descriptors below 1024
         poll.register(pipe, select.POLLIN)
         if not poll.poll(START_DEADLINE * 1000):
-            return f"the start program did not finish within {START_DEADLINE:g} s"
+            return f"the program that starts the machine did not finish within {START_DEADLINE:g} s"
         return pipe.read()
 
 

@@ -48,8 +48,8 @@ def _attempt(folder: str) -> str:
             return ""
     except OSError as error:
         return (
-            f"machines require a file system with support for overlays and device nodes, but {folder} "
-            f"doesn't support both: {error.strerror}. If you work in a container, put the clone on a "
+            f"machines require overlays and device nodes, but the file system of {folder} doesn't "
+            f"support at least one of these features: {error.strerror}. If you work in a container, put the clone on a "
             "volume"
         )
 
@@ -57,7 +57,7 @@ def _attempt(folder: str) -> str:
 def _cgroups() -> str | None:
     hierarchies = cgroups.discover()
     if not hierarchies:
-        return f"machines require cgroups, but none are mounted below {cgroups.ROOT}"
+        return f"machines require cgroups, but no cgroup file system is mounted below {cgroups.ROOT}"
     for hierarchy in hierarchies:
         folder = hierarchy.base / f"ccmfs-probe-{os.getpid()}"
         try:
@@ -72,7 +72,7 @@ def _cgroups() -> str | None:
 
 
 def _devices(hierarchies: Sequence[cgroups.Mounted]) -> str | None:
-    reason = "there are none"
+    reason = "no cgroup controls devices"
     for decisive in cgroups.deciding_about_devices(hierarchies):
         folder = decisive.base / f"ccmfs-probe-{os.getpid()}"
         try:
@@ -85,4 +85,4 @@ def _devices(hierarchies: Sequence[cgroups.Mounted]) -> str | None:
             reason = error.strerror
         else:
             return None
-    return f"machines require cgroups that block access to this host's disks: {reason}"
+    return f"machines require cgroups that can block access to this host's disks, but a test failed: {reason}"

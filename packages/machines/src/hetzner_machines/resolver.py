@@ -26,8 +26,8 @@ _HEADER = 12  # bytes of each message's header (RFC 1035)
 _INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
 
 Servers = Callable[[], Sequence[str]]
-"""Returns the addresses of the host's name servers. The function is called for each query, because the name
-servers change if a laptop changes networks."""
+"""Returns the addresses of the host's name servers. The resolver calls the function for each query, because a
+laptop can get other name servers when it changes networks."""
 
 
 def name_servers(text: str) -> list[str]:

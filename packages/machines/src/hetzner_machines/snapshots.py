@@ -11,8 +11,8 @@ from hetzner_machines.errors import CommandFailed, DiskFull, NotPermitted
 from hetzner_machines.runner import run_blocking
 
 FOLDER = "snapshots"
-"""The folder with one subfolder for each image, in the state folder of a site. The name of the subfolder is
-the image's ID."""
+"""The name of a folder in the sandbox's state folder. The folder contains one subfolder for each image. The
+name of the subfolder is the image's ID."""
 
 KEPT = ("upper", "data")
 RESERVE = 2**30  # free bytes that must remain on the disk
@@ -72,9 +72,8 @@ def _still(directory: Path) -> Iterator[None]:
         cgroups.freeze(hierarchies, still=True)
     except OSError as error:
         cgroups.freeze(hierarchies, still=False)
-        raise NotPermitted(
-            "copy the disk of the running server. Switch off the server first", error
-        ) from error
+        what = "copy the disk of the server while the server runs (switch off the server first)"
+        raise NotPermitted(what, error) from error
     try:
         yield
     finally:

@@ -79,9 +79,9 @@ def judge(wish: Wish) -> Judged:
     news = changelog.section_of((wish.root / "CHANGELOG.md").read_text(encoding="utf-8"), version)
     if final and news.version == UNRELEASED:
         raise ReleaseError(
-            "a signed or tagged release requires a released section in CHANGELOG.md, but version "
-            f"{version} is in the section of unreleased changes. Change the heading of this section to "
-            f"'## [{version}] - DATE'"
+            "a signed or tagged release requires a section with its version and date in CHANGELOG.md. The "
+            f"changes of version {version} are still in the section for unreleased changes. Change the "
+            f"heading of this section to '## [{version}] - DATE'"
         )
     return Judged(commit, changed, version, news)
 

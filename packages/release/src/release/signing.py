@@ -73,8 +73,8 @@ def open_signer(path: Path, password: str) -> Signer:
         raise ReleaseError(
             f"the key {path} has cosign's own format, which './dev release' can't read. Create the "
             f"release without a signature, and then run 'cosign sign-blob --key {path} --bundle "
-            "checksums.txt.sigstore.json checksums.txt'. Or use a key in the format PKCS #8, which "
-            f"'cosign import-key-pair' also accepts. {_MAKE_ONE}"
+            "checksums.txt.sigstore.json checksums.txt'. Or use a key in the format PKCS #8. You can import "
+            f"this key into cosign with 'cosign import-key-pair'. {_MAKE_ONE}"
         )
     try:
         key = serialization.load_pem_private_key(content, password.encode() if password else None)

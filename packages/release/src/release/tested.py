@@ -124,7 +124,7 @@ def table(records: Iterable[Record]) -> str:
         f"{one.versions.get('Python', 'unknown')}. The sandbox's servers were {_SERVERS[one.servers]}."
         for one in found
     ]
-    head = ["| | tests passed with |", "|---|---|"]
+    head = ["| component | versions with which the tests passed |", "|---|---|"]
     return "\n".join([*head, *rows, "", *runs, "", _HOW])
 
 

@@ -19,7 +19,7 @@ REALISTIC: Mapping[str, float] = {
     "create_certificate": 20.0,
     "issue_certificate": 20.0,
 }
-"""Seconds by command, as measured at Hetzner. Other commands take one second."""
+"""How many seconds each command takes, as measured at Hetzner. All other commands take one second."""
 
 OTHERS = 1.0
 SLOWDOWN = 6.0

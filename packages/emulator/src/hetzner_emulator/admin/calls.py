@@ -31,7 +31,7 @@ _ROBOT_STATES = ("running", "shut off", "not supported")
 MAX_ACTION_SECONDS = 86_400
 """Maximum of the setting ``actions``."""
 AdminHandler = Callable[[Cloud, web.Request], Any]
-"""Returns the body of the response, or an awaitable of it."""
+"""Returns the body of the response, or an awaitable that returns the body."""
 
 
 def routes(cloud: Cloud) -> list[web.RouteDef]:
@@ -106,7 +106,7 @@ def _number(request: web.Request, name: str, default: float) -> float:
     except ValueError as error:
         raise InvalidInput({name: ["must be a number"]}) from error
     if not 0 <= number < 2**53:
-        raise InvalidInput({name: ["must be a number of at least 0"]})
+        raise InvalidInput({name: ["must be greater than or equal to 0"]})
     return number
 
 
@@ -171,7 +171,8 @@ async def _change_settings(cloud: Cloud, request: web.Request) -> Any:
     limits = fields.read("limits", dict, {}, required=False)
     for name, value in limits.items():
         if name not in cloud.limits or not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            fields.wrong("limits", f"'{name}': must be a number; names of limits: {', '.join(cloud.limits)}")
+            names = ", ".join(cloud.limits)
+            fields.wrong("limits", f"'{name}': set an integer of at least 0 for one of these limits: {names}")
     sold_out = _sold_out(fields)
     rate_limit = fields.number("rate_limit", cloud.limiter.limit)
     remaining = fields.number("rate_limit_remaining")

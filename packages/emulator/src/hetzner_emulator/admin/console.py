@@ -8,7 +8,7 @@ PATH = "/_sandbox/console"
 _FOLDER = Path(__file__).parent / "page"
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 FILES = {path.name: path.read_bytes() for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES}
-"""The files of the page by name."""
+"""Maps the name of each file of the console page to the content of the file."""
 # The page runs only its own scripts, sends requests only to the emulator, and can't be framed.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "

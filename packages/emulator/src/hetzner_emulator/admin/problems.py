@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 ACTION_SECONDS = 600.0
-"""Seconds for which the console lists a failed action as a problem."""
+"""How long the console lists a failed action as a problem, in seconds."""
 QUOTA_SHARE = 0.1
 """If a project has less than this share of its requests left, the console lists a problem."""
 NAMES = 3
-"""Maximum number of names in the line of a problem."""
+"""A problem lists at most this number of names. If there are more names, the problem adds their number."""
 
 Shown = Mapping[str, Any]
 
@@ -108,7 +108,7 @@ def _faults(rules: Sequence[Shown]) -> Iterator[str]:
 def _quota(quotas: Sequence[Shown]) -> Iterator[str]:
     for quota in quotas:
         if quota["limit"] and quota["remaining"] < QUOTA_SHARE * quota["limit"]:
-            yield f"{quota['project']} has {quota['remaining']} of {quota['limit']} requests left"
+            yield f"project {quota['project']} has {quota['remaining']} of {quota['limit']} API requests left"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -57,7 +57,7 @@ def _moment(call: Call, name: str) -> float:
         seconds = moment.replace(tzinfo=moment.tzinfo or dt.UTC).timestamp()
         timestamp(seconds)
     except (ValueError, OverflowError) as error:
-        raise InvalidInput({name: ["must be a time in ISO 8601"]}) from error
+        raise InvalidInput({name: ["must be a time in the ISO 8601 format"]}) from error
     return seconds
 
 

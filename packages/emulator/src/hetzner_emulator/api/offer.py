@@ -22,14 +22,14 @@ ASIA = ("sin",)
 EVERYWHERE = (*EUROPE, *AMERICA, *ASIA)
 
 HOURS_OF_A_MONTH = 624
-"""Hours of use in a month after which the monthly price applies."""
+"""If you use a resource for more hours than this in one month, the monthly price applies."""
 
 TERABYTE_OF_TRAFFIC = {**dict.fromkeys((*EUROPE, *AMERICA), 1.0), "sin": 7.4}
 IPV4 = 0.5
 SNAPSHOT_GB = 0.0143
 VOLUME_GB = 0.0572
 FLOATING_IP = {"ipv4": 3.0, "ipv6": 1.0}
-"""Prices before April 2026. No source lists later prices."""
+"""Hetzner's prices before April 2026. We found no source for newer prices."""
 
 COST_OPTIMIZED = "cost_optimized"
 REGULAR = "regular_purpose"
@@ -122,9 +122,8 @@ SOLD_OUT: Mapping[str, frozenset[tuple[str, str]]] = {
         if kind.category == COST_OPTIMIZED and kind.deprecation is None
     )
 }
-"""Server types that are sold out, by month. On 2026-09-03, hetzner.com listed all cx and cax types as "not
-available". Two
-days later, cx23 was available in nbg1 and hel1."""
+"""For each month, the server types that are sold out in a location. On 2026-09-03, hetzner.com listed all cx
+and cax types as "not available". Two days later, cx23 was available in nbg1 and hel1."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ async def own_names_only(request: web.Request, handler: _Handler) -> web.StreamR
         text = f"host '{host}' is not a name of the sandbox: use localhost or 127.0.0.1"
         return refusal(ApiError("forbidden", text))
     if origin is not None and not is_own_origin(origin, host):
-        return refusal(ApiError("forbidden", f"requests from pages at '{origin}' are rejected"))
+        return refusal(ApiError("forbidden", f"the sandbox rejects requests from web pages of '{origin}'"))
     return await handler(request)
 
 
@@ -85,5 +85,5 @@ def check_operator(request: web.Request, config: CloudConfig) -> None:
         allowed |= hmac.compare_digest(given, token.encode())
     if not allowed:
         raise ApiError(
-            "unauthorized", "admin calls need a read-write token that the sandbox was started with"
+            "unauthorized", "admin calls require a read-write token that was valid when the sandbox started"
         )

@@ -24,7 +24,7 @@ INCLUDED_TRAFFIC = 20 * 1024**4
 
 Contribution = Callable[[Cloud, "Server"], list[Any]]
 FIREWALLS_OF: list[Contribution] = []
-"""Functions that return the firewalls of a server. The module for firewalls adds its function."""
+"""Functions that return the firewalls of a server. ``models/firewalls.py`` adds a function to this list."""
 
 
 @record

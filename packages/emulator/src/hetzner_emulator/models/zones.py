@@ -9,7 +9,7 @@ from hetzner_emulator.state.records import Indexes, Record, record
 from hetzner_emulator.state.store import Store
 
 NAMESERVERS = ("hydrogen.ns.hetzner.com.", "oxygen.ns.hetzner.com.", "helium.ns.hetzner.de.")
-"""Hetzner's name servers, which every zone is assigned to."""
+"""Hetzner's name servers. Hetzner assigns every zone to these name servers."""
 
 PRIMARY, SECONDARY = "primary", "secondary"
 DEFAULT_TTL, LEAST_TTL, MAX_TTL = 3600, 60, 2**31 - 1

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_SAMPLES = 500
-"""Maximum number of samples of a server or load balancer. A response can't have more samples."""
+"""Maximum number of samples for one server or load balancer. An API response never has more samples."""
 
 GAUGES = frozenset({"open_connections"})
-"""Series whose values are totals. The values of other series are increases per second."""
+"""Series whose values are totals. The values of other series are rates per second."""
 
 Key = tuple[str, int]
 

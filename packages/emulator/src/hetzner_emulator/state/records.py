@@ -17,7 +17,7 @@ class Record(msgspec.Struct, kw_only=True):
     KIND: ClassVar[str] = "record"
     FIRST_ID: ClassVar[int] = 1
     INDEXES: ClassVar[Indexes] = {}
-    """Functions that return the keys of a record for ``store.lookup``, by the name of the index."""
+    """The indexes of ``store.lookup``, by name. Each index is a function from a record to its keys."""
 
     id: int  # unique among all objects of its kind, in all projects
     project: str  # owns it

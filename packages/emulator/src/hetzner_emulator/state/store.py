@@ -70,8 +70,8 @@ class Store:
     @staticmethod
     def _damaged(path: Path | None, error: Exception) -> StateFileError:
         return StateFileError(
-            f"the state file {path} can't be read: {error}; to start with an empty state, run './dev down "
-            "--force' in a clone, or delete the file elsewhere"
+            f"the state file {path} can't be read: {error}. To start with an empty state, run './dev down "
+            "--force' in a clone. If you don't use a clone, delete the file"
         )
 
     def close(self) -> None:

@@ -149,7 +149,7 @@ class Faults:
         if idle := [rule for rule in self.listing() if not rule["hits"]]:
             shown = {key: value for key, value in idle[0].items() if value and key not in ("id", "seen")}
             raise CloudError(
-                f"fault rule {idle[0]['id']} never applied ({idle[0]['seen']} requests matched it): {shown}"
+                f"fault rule {idle[0]['id']} ({idle[0]['seen']} matching requests) caused no fault: {shown}"
             )
 
     def listing(self) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from hetzner_emulator import standalone
 from hetzner_emulator.config import CloudConfig
 
 _OPERATOR = "operator"
-"""The project of the token for admin calls. Tests use other projects."""
+"""The project of the token for admin requests. Tests use other projects."""
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from hetzner_emulator.errors import STATUSES, ApiError, InvalidInput
 from hetzner_emulator.wire.fields import Fields
 
 MAX_WAIT = 3600.0
-"""Maximum delay in seconds. The maximum is longer than the timeout of any client."""
+"""The maximum delay in seconds. Every client has a shorter timeout."""
 _Wait = Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT)]
 _Problems = dict[str, list[str]]
 
@@ -70,7 +70,7 @@ _NOT_BESIDE: Mapping[str, tuple[str, ...]] = {
     "empty_listing": ("truncated_page",),
     "raw": ("truncated_body", "message"),
 }
-"""Fields that have no effect if another field is set."""
+"""For each field, the fields that have no effect if this field is set."""
 
 
 def read_rule(body: Any, identity: int) -> FaultRule:
@@ -91,7 +91,7 @@ def read_rule(body: Any, identity: int) -> FaultRule:
 def _never_matches(rule: FaultRule) -> _Problems:
     problems = {}
     if rule.status and not 400 <= rule.status <= 599:
-        problems["status"] = ["must be the status of an error, 400 to 599"]
+        problems["status"] = ["must be an HTTP error status from 400 to 599"]
     if rule.method != rule.method.upper():
         problems["method"] = [f"must be in capitals: {rule.method.upper()}"]
     if rule.path[:1] not in {*"/*?["} or rule.path.startswith("/v1/"):
@@ -111,13 +111,15 @@ def _without_effect(rule: FaultRule) -> _Problems:
     for name in given:
         for other in _NOT_BESIDE.get(name, ()):
             if other in given:
-                problems.setdefault(other, [f"has no meaning beside {name}"])
+                problems.setdefault(other, [f"has no effect together with '{name}'"])
     if rule.error is None and not rule.command:
         for name in ("after", "message"):
             if name in given:
-                problems.setdefault(name, ["applies to an error: also give its code or status"])
+                problems.setdefault(name, ["applies only to error responses. Add 'code' or 'status'"])
     if rule.hold and (rule.drop == "before" or (rule.error and not rule.after)):
-        problems.setdefault("hold", ["is the time after the effect, but this rule has no effect"])
+        problems.setdefault(
+            "hold", ["requires a request that takes effect, but this rule prevents the effect"]
+        )
     if not problems and not rule.command and not any(name in given for name in _EFFECTS):
-        problems["body"] = [f"the rule has no effect; give one of: {', '.join(_EFFECTS)}"]
+        problems["body"] = [f"the rule has no effect. Set one of: {', '.join(_EFFECTS)}"]
     return problems

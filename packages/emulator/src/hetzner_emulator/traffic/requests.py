@@ -10,7 +10,7 @@ MAX_COUNTED = 1000
 """Maximum number of operations that are counted separately. All other operations have one common count."""
 OTHERS = "others"
 MAX_TEXT = 1000
-"""Maximum number of characters of a client's text that the log stores."""
+"""The log stores at most this number of characters of each text from a client."""
 _FROM_CLIENT = ("operation", "method", "path", "query", "user_agent")
 
 

@@ -136,7 +136,7 @@ async def _serve(site: Site, options: argparse.Namespace, tokens: frozenset[str]
         if isinstance(backend, MachinesBackend):
             await backend.serve_http(listening(runner))
         daemon.note(site, _running(site, backend, options))
-        _say(f"Hetzner Cloud API  http://127.0.0.1:{site.port}/v1 ({backend.name} backend)")
+        _say(f"Hetzner Cloud API  http://127.0.0.1:{site.port}/v1 (backend: {backend.name})")
         if welcome:
             _say(welcome)
 

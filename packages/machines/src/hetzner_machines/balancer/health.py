@@ -16,7 +16,7 @@ DETAILS = {
     "L7STS": "unexpected_http_status",
     "L7RSP": "unexpected_http_content",
 }
-"""The API's name for each result of a haproxy health check. The name for all other results is
+"""The name in Hetzner's API for each result of a haproxy health check. The name of any other result is
 ``unspecified``."""
 
 

@@ -54,7 +54,7 @@ def main() -> None:
 
 def _own_identity() -> processes.Identity:
     keeper = processes.identify(os.getpid())
-    assert keeper is not None, "a running process has an identity"
+    assert keeper is not None, "the running process must have a file in /proc"
     return keeper
 
 

@@ -10,7 +10,7 @@ from pulumi_plugins.hcloud.api import Api, ApiError, GoneError, UnclearError
 from pulumi_plugins.values import Properties
 
 PROTECTIONS = {"deleteProtection": "delete", "rebuildProtection": "rebuild"}
-"""The inputs for protection, and the API's name for each protection."""
+"""The inputs that protect a resource, and the API's name for each input."""
 
 
 class Kind:
@@ -36,7 +36,7 @@ class Kind:
 
     def change(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:  # noqa: ARG002
         """Change these inputs in place."""
-        raise UnsupportedError(f"changing '{keys[0]}' of a {type(self).__name__} in place", "hcloud")
+        raise UnsupportedError(f"updates of the input '{keys[0]}' of a {type(self).__name__}", "hcloud")
 
     def repair(self, api: Api, identity: str, inputs: Properties) -> None:
         """Complete a failed creation."""

@@ -73,7 +73,7 @@ def connect(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[
     server = str(cluster.get("server"))
     refuse_others("kubernetes", server)
     if other := sorted(user.keys() - _USER):
-        raise UnsupportedError(f"the user field '{other[0]}' in a kubeconfig", "kubernetes")
+        raise UnsupportedError(f"the field '{other[0]}' of a user in a kubeconfig", "kubernetes")
     headers = {"Authorization": f"Bearer {user['token']}"} if user.get("token") else {}
     try:
         authority = _content(cluster, "certificate-authority")

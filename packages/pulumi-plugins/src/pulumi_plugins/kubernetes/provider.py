@@ -135,8 +135,8 @@ class KubernetesProvider(Provider):
             if error.status != 409 or error.reason != "Conflict":
                 raise
             raise ProviderError(
-                f"{error}. Other clients have changed these fields. To overwrite them, set the annotation "
-                f"'{_PATCH_FORCE}: \"true\"' on the object"
+                f"{error}. Other clients manage these fields. To overwrite the fields, add the annotation "
+                f"'{_PATCH_FORCE}: \"true\"' to the object"
             ) from error
 
     def _settle(self, urn: str, found: dict[str, Any], timeout: float | None, shown: _Shown) -> Resource:

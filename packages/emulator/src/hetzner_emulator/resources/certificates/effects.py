@@ -11,7 +11,7 @@ from hetzner_emulator.models.certificates import Certificate
 from hetzner_emulator.resources.certificates.pem import contents, issue
 
 _FAILING = (".invalid", ".test-fails")
-"""Certificates of names with these suffixes fail, so that clients can test failures."""
+"""If a domain name has one of these suffixes, the request fails, so that clients can test failures."""
 
 
 @effect("issue_certificate", Certificate)

@@ -68,7 +68,7 @@ def _read_upload(fields: Fields) -> dict[str, Any]:
     if chain and parsed is None:
         fields.wrong("certificate", "is not a valid PEM certificate")
     if parsed is not None and key and not is_key_of(key, parsed):
-        fields.wrong("private_key", "does not fit to the certificate")
+        fields.wrong("private_key", "does not match the certificate")
     fields.check()
     assert parsed is not None, "the field is required"
     return contents(chain, key, parsed)

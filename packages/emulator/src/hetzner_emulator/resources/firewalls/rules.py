@@ -30,7 +30,7 @@ def _rule(item: Fields) -> dict[str, Any]:
     port = item.text("port") or None
     sources, destinations = item.texts("source_ips"), item.texts("destination_ips")
     if protocol in {"tcp", "udp"} and not _is_port(port):
-        item.wrong("port", "must be a port between 1 and 65535, a range of ports, or any")
+        item.wrong("port", "must be a port between 1 and 65535, a range of ports, or 'any'")
     if protocol not in {"tcp", "udp"} and port is not None:
         item.wrong("port", "is only allowed for tcp and udp")
     name, wanted = ("source_ips", sources) if direction == "in" else ("destination_ips", destinations)

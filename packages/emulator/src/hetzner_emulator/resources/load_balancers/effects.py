@@ -119,7 +119,9 @@ async def _apply_or_log(cloud: Cloud, balancer: LoadBalancer) -> None:
     try:
         await _apply(cloud, balancer)
     except BackendError as error:
-        log.warning("can't apply load balancer %d %s: %s", balancer.id, balancer.name, error)
+        log.warning(
+            "can't apply the configuration of load balancer %d %s: %s", balancer.id, balancer.name, error
+        )
 
 
 @removal("delete_load_balancer", LoadBalancer)

@@ -90,7 +90,7 @@ def _read_subnet(cloud: Cloud, fields: Fields, network: Network) -> Subnet:
         fields.wrong("ip_range", problem)
     zones = {subnet.network_zone for subnet in network.subnets}
     if zones - {zone}:
-        fields.wrong("network_zone", f"all subnets of a network must be in one zone, here {zones.pop()}")
+        fields.wrong("network_zone", f"must be {zones.pop()}, the network zone of the other subnets")
     fields.check()
     if vswitch is not None and vswitch not in cloud.vswitches:
         raise ApiError("service_error", "vswitch not found")
@@ -167,7 +167,9 @@ async def _change_ip_range(call: Call, network: Network, fields: Fields) -> Repl
     wanted, present = fields.network("ip_range", required=True), IPv4Network(network.ip_range)
     fields.check()
     if wanted is None or wanted.network_address != present.network_address or not wanted.supernet_of(present):
-        raise InvalidInput({"ip_range": ["can only be extended at its end"]})
+        raise InvalidInput(
+            {"ip_range": ["must begin with the same address as before, and must not become smaller"]}
+        )
     if problem := range_problem(wanted):
         raise InvalidInput({"ip_range": [problem]})
     return await _change(call, "change_ip_range", network, ip_range=str(wanted))

@@ -22,7 +22,7 @@ def range_problem(ip_range: IPv4Network) -> str:
     """Describe what is invalid in a network's range; "" if it is valid."""
     if not is_private(ip_range):
         return "must be a private IPv4 range of RFC 1918"
-    return "must be at least a /24" if ip_range.prefixlen > SUBNET_PREFIX else ""
+    return "must have a prefix length of at most 24" if ip_range.prefixlen > SUBNET_PREFIX else ""
 
 
 def is_private(network: IPv4Network) -> bool:
@@ -37,7 +37,7 @@ def subnet_problem(
     if not subnet.subnet_of(network):
         return "network must contain subnet: it is not in the network's ip_range"
     if subnet.prefixlen > MAX_PREFIX:
-        return f"must be at least a /{MAX_PREFIX}"
+        return f"must have a prefix length of at most {MAX_PREFIX}"
     if any(subnet.overlaps(IPv4Network(other.ip_range)) for other in present):
         return "overlaps with another subnet"
     if any(subnet.overlaps(destination) for destination in destinations(routes)):

@@ -97,7 +97,7 @@ async def _unassign(call: Call, ip: PrimaryIp, _fields: Fields) -> Reply:
     if ip.assignee is None:
         raise ApiError("primary_ip_not_assigned", "primary IP is not assigned")
     if ip.assignee_type != "server":
-        text = "a load balancer keeps its primary IPs until it is deleted"
+        text = "to unassign a primary IP from a load balancer, delete the load balancer"
         raise ApiError("invalid_input", text)
     server = call.cloud.store.get(Server, call.project, ip.assignee)
     call.cloud.actions.check_free("server", server.id)
@@ -122,7 +122,7 @@ async def _change_protection(call: Call) -> Reply:
     ip, fields = call.get(PrimaryIp), call.fields()
     wanted = fields.flag("delete", ip.protected, required=True)
     if wanted and ip.auto_delete:
-        fields.wrong("delete", "can only be enabled if auto_delete is false")
+        fields.wrong("delete", "must be false if auto_delete is true")
     fields.check()
     ip.protected = wanted
     return await call.changed("change_protection", ip)

@@ -225,7 +225,7 @@ def check_available(cloud: Cloud, server_type: ServerType, location: str) -> Non
 def check_group_capacity(group: PlacementGroup) -> None:
     """Refuse one more server in a full group (``service_error``)."""
     if len(group.servers) >= MAX_GROUP_SERVERS:
-        text = f"placement group {group.id} contains already {MAX_GROUP_SERVERS} servers"
+        text = f"placement group {group.id} already contains {MAX_GROUP_SERVERS} servers"
         raise ApiError("service_error", text)
 
 

@@ -227,7 +227,7 @@ async def _delete_backups_of_deleted(cloud: Cloud, server: Server) -> None:
         try:
             await remove(cloud, image)
         except BackendError as error:
-            log.warning("backup %d of server %s stays: %s", image.id, server.name, error)
+            log.warning("can't delete backup %d of server %s: %s", image.id, server.name, error)
             image.bound_to = None
             cloud.store.put(image)
 
@@ -256,9 +256,9 @@ def _guest_event(cloud: Cloud, server_id: int, state: str) -> None:
     server = cloud.store.find(Server, server_id)
     if server is None or server.status in _UNFINISHED:
         return
-    log.info("server %d %s: %s without a request", server_id, server.name, state)
+    log.info("server %d %s: the state changed to %s without an API request", server_id, server.name, state)
     if state == "failed":
-        reason = "the server could not be started; the sandbox's log says why"
+        reason = "the server could not be started. The sandbox's log contains the reason"
         cloud.actions.note_failure("start_server", server.project, [server.reference], reason)
         state = "off"
     if (state == "off" and server.status == "running") or (state == "running" and server.status == "off"):

@@ -69,7 +69,7 @@ async def _change_protection(call: Call, server: Server, fields: Fields) -> Repl
     delete = fields.flag("delete", server.delete_protected)
     rebuild = fields.flag("rebuild", server.rebuild_protected)
     if delete != rebuild:
-        fields.wrong("rebuild", "must have the same value as delete")
+        fields.wrong("rebuild", "must have the same value as 'delete'")
     fields.check()
     server.delete_protected, server.rebuild_protected = delete, rebuild
     return await call.changed("change_protection", server)

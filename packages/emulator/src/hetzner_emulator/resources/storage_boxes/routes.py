@@ -8,16 +8,16 @@ from hetzner_emulator.api.resource import listing
 from hetzner_emulator.errors import ApiError
 from hetzner_emulator.wire.reply import Reply
 
-REASON = "Storage Boxes are another product with another API address"
 _PATHS = ("/storage_boxes", "/storage_box_types")
-REFUSED = {f"* {path}*": REASON for path in _PATHS}
-"""The refused operations and the reasons. In an operation, ``*`` matches any text."""
+REFUSED = tuple(f"* {path}*" for path in _PATHS)
+"""The patterns of the refused operations. In a pattern, ``*`` matches any text."""
 
 _MAX_DEPTH = 5  # /storage_boxes/{id}/subaccounts/{id}/actions/{action}
 
 
 async def _refuse(_call: Call) -> Reply:
-    raise ApiError("unsupported_error", f"the sandbox has {REASON}", status=501)
+    text = "the sandbox doesn't support Storage Boxes, which are a separate product with their own API"
+    raise ApiError("unsupported_error", text, status=501)
 
 
 async def _list(call: Call) -> Reply:

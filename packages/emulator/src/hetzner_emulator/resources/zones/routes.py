@@ -80,7 +80,7 @@ ZONES.register()
 _ONE = "/zones/{id_or_name}"
 MAX_PER_PAGE = 100
 MAX_PER_SET = 500
-"""Maximum number of records in one record set. The limit is the sandbox's."""
+"""Maximum number of records in one record set. The sandbox sets this limit, not Hetzner."""
 
 _RRSETS = f"{_ONE}/rrsets"
 _RRSET = f"{_RRSETS}/{{rr_name}}/{{rr_type}}"

@@ -25,14 +25,14 @@ TYPES = (
     "A", "AAAA", "CAA", "CNAME", "DS", "HINFO", "HTTPS", "MX", "NS", "PTR", "RP", "SOA", "SRV", "SVCB",
     "TLSA", "TXT",
 )  # fmt: skip
-"""Types of record sets in the API."""
+"""The types of DNS record sets that the API supports."""
 
 _ALONE = frozenset({"CNAME", "SOA"})
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s+"(?:[^"\\]|\\.)*")*', re.DOTALL)
 _IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-"""An open quote extends to the end of the text, so that matching takes linear time."""
+"""Matches a quoted text, or all text after an open quote, so that the matching time is linear."""
 _MAX_VALUE = 65_535
-"""Maximum number of characters in a value. A DNS message is shorter."""
+"""Maximum number of characters in a value. A DNS message has at most this number of bytes."""
 
 
 def zone_name_problem(name: str) -> str:
