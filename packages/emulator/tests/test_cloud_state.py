@@ -155,7 +155,7 @@ def deletions(emulator: Emulator) -> set[int]:
 def test_an_invalid_state_file(state_file: Path):
     discover()
     state_file.write_text("this is not a database, but it is long enough for SQLite" * 20)
-    with pytest.raises(StateFileError, match=rf"{state_file} .*down --force.* delete the file elsewhere"):
+    with pytest.raises(StateFileError, match=rf"{state_file} .*down --force.* delete the file"):
         Store(state_file)
 
 
@@ -165,7 +165,7 @@ def test_records_of_another_version(state_file: Path):
     with sqlite3.connect(state_file) as database:
         database.execute("INSERT INTO records VALUES ('server', 1, '{\"id\": \"x\"}')")
     database.close()
-    with pytest.raises(StateFileError, match=r"down --force.* delete the file elsewhere"):
+    with pytest.raises(StateFileError, match=r"down --force.* delete the file"):
         Store(state_file)
 
 
