@@ -89,7 +89,10 @@ QUOTA = {"project": "p", "limit": 3600, "remaining": 359}
             {"certificates": [CERTIFICATE, {"name": "up", "status": None}]},
             "certificate: shop was not issued: no DNS zone",
         ),
-        ({"faults": [RULE, {**RULE, "hits": 0}]}, "fault rule: 3 applied to 2 of 5 requests: GET /servers"),
+        (
+            {"faults": [RULE, {**RULE, "hits": 0}]},
+            "fault rule: rule 3 applied to 2 of 5 matching requests: GET /servers",
+        ),
         ({"quota": [QUOTA]}, "quota: project p has 359 of 3600 API requests left"),
         ({"quota": [{**QUOTA, "remaining": 360}]}, ""),
         ({"quota": [{**QUOTA, "limit": 0, "remaining": 0}]}, ""),

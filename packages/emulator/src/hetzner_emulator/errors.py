@@ -25,7 +25,7 @@ STATUSES: Mapping[str, int] = {
     "unavailable": 503,
     "timeout": 504,
 }
-"""HTTP status by error code; 422 for all other codes."""
+"""The HTTP status of each error code. All other codes have the status 422."""
 
 
 class EmulatorError(Exception):

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Check the options; the error names the option and the allowed values."""
     if arguments.port is not None and not 0 < arguments.port < 1 << 16:
-        raise EmulatorError(f"--port {arguments.port}: give a TCP port, 1 to 65535")
+        raise EmulatorError(f"--port {arguments.port}: give a TCP port between 1 and 65535")
     if arguments.token is not None and not TOKEN.fullmatch(arguments.token):
         raise EmulatorError("--token: give 1 to 255 printable ASCII characters without spaces")
     if arguments.rate_limit < 0:

@@ -109,7 +109,7 @@ def recover(wanted: ControlPlane, etcd: Etcd, password: str) -> None:
     """Write the files that are in etcd."""
     found = _stored(etcd, password)
     if found is None:
-        raise K3sError("the datastore has no bootstrap data from a k3s server with --cluster-init")
+        raise K3sError("the datastore has no bootstrap data, because no k3s server used --cluster-init")
     unpack(wanted, _sealed(found, password, "-d"))
 
 

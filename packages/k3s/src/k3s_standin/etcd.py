@@ -16,7 +16,7 @@ from k3s_standin.api import ApiClient, ApiError
 from k3s_standin.errors import K3sError
 
 STALL_SECONDS = 300.0
-"""The time in seconds after which a learner is removed if it can't be promoted, as in k3s."""
+"""If a learner can't be promoted for this number of seconds, the stand-in removes it, as k3s does."""
 
 
 class MembershipError(K3sError):

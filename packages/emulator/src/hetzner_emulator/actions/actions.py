@@ -207,7 +207,7 @@ class Actions:
             return failure.code, failure.message
         except Exception:
             log.exception("action %d (%s) failed because of a bug in the sandbox", action.id, action.command)
-            return "server_error", "internal error of the sandbox; see its log"
+            return "server_error", "internal error of the sandbox. See the sandbox's log"
         return None
 
     async def _succeeded(self, identity: int) -> bool:

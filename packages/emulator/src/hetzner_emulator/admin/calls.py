@@ -204,7 +204,7 @@ def _pace(fields: Fields, present: ActionMode | float) -> ActionMode | float:
         if wanted == mode:
             return mode
     fields.wrong(
-        "actions", f"must be one of: {', '.join(ACTION_MODES)}, or seconds up to {MAX_ACTION_SECONDS}"
+        "actions", f"must be {', '.join(ACTION_MODES)}, or a number of seconds up to {MAX_ACTION_SECONDS}"
     )
     return present
 

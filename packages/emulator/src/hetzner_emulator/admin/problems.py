@@ -102,7 +102,7 @@ def _faults(rules: Sequence[Shown]) -> Iterator[str]:
     for rule in rules:
         if rule["hits"]:
             what = rule["command"] or f"{rule['method']} {rule['path']}"
-            yield f"{rule['id']} applied to {rule['hits']} of {rule['seen']} requests: {what}"
+            yield f"rule {rule['id']} applied to {rule['hits']} of {rule['seen']} matching requests: {what}"
 
 
 def _quota(quotas: Sequence[Shown]) -> Iterator[str]:

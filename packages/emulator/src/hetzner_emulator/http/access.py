@@ -65,7 +65,7 @@ def check_peer(request: web.Request, _config: CloudConfig) -> None:
     except ValueError:
         allowed = request.remote is None  # a UNIX socket has no address
     if not allowed:
-        raise ApiError("forbidden", "admin calls are accepted only on loopback")
+        raise ApiError("forbidden", "the sandbox accepts admin calls only on loopback addresses")
 
 
 def bearer_token(request: web.Request) -> str:

@@ -73,7 +73,7 @@ class Dispatcher:
             error = ApiError("server_error", str(failure))
         except Exception:
             log.exception("bug in %s", exchange.template)
-            error = ApiError("server_error", "internal error of the sandbox; see its log")
+            error = ApiError("server_error", "internal error of the sandbox. See the sandbox's log")
         exchange.code = error.code
         return error_reply(error)
 

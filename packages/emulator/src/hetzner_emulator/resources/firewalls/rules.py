@@ -20,7 +20,7 @@ def read_rules(fields: Fields, *, required: bool = False) -> list[dict[str, Any]
     rules = [_rule(item) for item in fields.objects("rules", required=required, most=MAX_RULES)]
     effective = sum(len(rule["source_ips"]) + len(rule["destination_ips"]) for rule in rules)
     if effective > MAX_EFFECTIVE:
-        fields.wrong("rules", f"can't have more than {MAX_EFFECTIVE} effective rules, one for each range")
+        fields.wrong("rules", f"must not have more than {MAX_EFFECTIVE} IP ranges in all rules together")
     return sorted(rules, key=lambda rule: rule["direction"] == "out")
 
 

@@ -130,7 +130,7 @@ def _wanted_address(
     if holder is None:
         if ip_range is not None:
             raise InvalidInput({"ip": [f"'{ip}' is not in ip_range '{ip_range}'"]})
-        raise ApiError("ip_not_available", f"ip '{ip}' is in no subnet of the network")
+        raise ApiError("ip_not_available", f"ip '{ip}' isn't in a subnet of the network")
     if str(ip) in used or not is_usable(network, holder, ip):
         raise ApiError("ip_not_available", f"ip '{ip}' is not available")
     return str(ip)
@@ -227,5 +227,5 @@ def _alias_problem(network: Network, alias: str, *, taken: bool) -> str:
         return f"'{alias}' is not a valid IPv4 address"
     whole = IPv4Network(network.ip_range)
     if not any(is_usable(whole, IPv4Network(subnet.ip_range), ip) for subnet in network.subnets):
-        return f"'{alias}' is in no subnet of the network"
+        return f"'{alias}' isn't in a subnet of the network"
     return f"'{alias}' is not available" if taken else ""

@@ -121,7 +121,7 @@ def new_password(cloud: Cloud) -> str:
 def _decode(fields: Fields) -> CreateServer:
     """Decode the body; the error names every invalid field."""
     if "datacenter" in fields:
-        fields.wrong("datacenter", "was removed from the API; use location")
+        fields.wrong("datacenter", "was removed from the API. Use 'location'")
     public = fields.object("public_net")
     firewalls = [item.number("firewall", required=True) for item in fields.objects("firewalls")]
     fields.check_distinct("firewalls", firewalls)

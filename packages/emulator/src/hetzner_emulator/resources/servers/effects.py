@@ -18,7 +18,7 @@ from hetzner_emulator.resources.images.routes import remove
 log = logging.getLogger(__name__)
 
 BACKUP_SLOTS = 7
-"""https://docs.hetzner.com/cloud/servers/backups-snapshots/overview: a new backup replaces the oldest."""
+"""A new backup replaces the oldest backup: https://docs.hetzner.com/cloud/servers/backups-snapshots/overview"""
 _UNFINISHED = frozenset({"initializing", "deleting"})
 
 
