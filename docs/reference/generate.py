@@ -42,11 +42,11 @@ have the form `300ms` or `1h30m`. If flags or variables of the [environment](env
 CCM prints all mistakes and exits with code 2.
 
 The flags have the same names, types and defaults as in upstream Kubernetes. The flags in *italics* have no
-effect. The CCM accepts these flags, so that existing command lines work, and lists them in its log. If you
-set a flag that isn't on this page, the CCM exits with an error.
+effect, but the CCM accepts them, so that existing command lines work. If you set one of these flags, the CCM
+logs a warning. If you set a flag that isn't on this page, the CCM exits with an error.
 
-`--controllers` accepts {{controllers}}. `*` enables all controllers, and `-name` disables one of them. The
-flag also accepts the names that the controllers had in older releases of Kubernetes: {{aliases}}.
+`--controllers` accepts {{controllers}}. `*` enables all controllers, and `-NAME` disables the controller
+NAME. You can also use the controller names of older Kubernetes releases: {{aliases}}.
 """
 
 _ENVIRONMENT = f"""# Environment
@@ -72,8 +72,8 @@ The operator of the cluster can reserve a load balancer or certificate for one n
 example in the Hetzner Console. If a Service of another namespace already uses the load balancer or
 certificate, this Service can continue to use it.
 
-If a certificate has no label with a namespace, Service or cluster, all Services can use the certificate, as
-with the official CCM.
+If a certificate has none of the labels for a namespace, a Service or a cluster, all Services can use the
+certificate, as with the official CCM.
 
 If several clusters use the same Hetzner project, set a different `CCM_CLUSTER_ID` in each cluster. If you
 set the ID later, the CCM adds the ID to each existing load balancer at the next change to the load balancer.
@@ -143,7 +143,7 @@ annotations of a Service exceed this limit, the CCM ignores all annotations with
 
 If annotations are invalid, the Event `InvalidLoadBalancerAnnotation` lists each mistake with the key, the
 value and the allowed values. Until you correct the mistakes, the CCM creates no load balancer for the
-Service. An existing load balancer keeps its settings, and the CCM only updates its targets. To find mistakes
+Service. An existing load balancer keeps its settings. The CCM updates only its targets. To find mistakes
 without a connection to a cluster, run `python -m ccm lint FILE`. To show the changes that the CCM would
 make, run `python -m ccm plan service/NAME`.
 """
@@ -280,11 +280,11 @@ We remove flags, annotations, variables, settings, metrics and commands in these
 1. The changelog lists the deprecated name and its replacement.
 2. The deprecated name works for at least two minor versions or six months, whichever is longer. If you use
    the deprecated name, the CCM logs a warning.
-3. The changelog lists the removal. The CCM or the Pulumi program then rejects the name, and the error message
+3. The changelog lists the removal. From this version on, the name causes an error, and the error
    contains the replacement.
 
-Some flags, annotations and metrics come from upstream Kubernetes or from the official CCM. If upstream
-or the official CCM deprecates such a name, our CCM also deprecates the name.
+Some names of flags, annotations and metrics come from upstream Kubernetes or from the official CCM. If
+upstream or the official CCM deprecates such a name, our CCM also deprecates the name.
 
 ## Upgrades
 

@@ -116,7 +116,7 @@ def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
         with pytest.raises(pulumi.RunError, match=rf"pools\[0\]\.{name}: .* does not check the cloud"):
             settings(**GIVEN, pools=[{"name": "db", "count": 1, name: value}])
     pages = {
-        "components": r"with Python names and without (.*?):",
+        "components": r"The keys (.*?) aren't available:",
         "pools": r"set `drain_seconds`\. You can't set (.*?)\.",
     }
     for page, said in pages.items():
@@ -133,7 +133,9 @@ def test_the_guide_names_all_settings_that_components_do_not_have():
         r"^  - (\w+): .* is not possible: there is no such setting", str(raised.value), re.MULTILINE
     )
     (listed,) = re.findall(
-        r"These fields aren't available, .*?: (.*?)\.", GUIDE.read_text(encoding="utf-8"), re.DOTALL
+        r"These settings aren't available in components, .*?: (.*?)\.",
+        GUIDE.read_text(encoding="utf-8"),
+        re.DOTALL,
     )
     assert re.findall(r"`(\w+)`", listed) == sorted(key_of(name).partition(":")[2] for name in refused)
     assert set(refused) < set(fields)
