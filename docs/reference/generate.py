@@ -60,7 +60,7 @@ official CCM has the same variables, except the {{ours}} variables with the mark
 - A boolean is written as in Go, for example `true`, `1` or `f`.
 - A duration is written as in Go (`90s`, `1m30s`), or as a whole number of seconds.
 - `/configz` on the secure port shows the current values, including defaults. For each secret, `/configz`
-  only shows whether the secret is set.
+  shows only whether the secret is set.
 
 You can also store a **secret** in a file. Set `HCLOUD_TOKEN_FILE`, `ROBOT_USER_FILE` or
 `ROBOT_PASSWORD_FILE` to the path of the file. When the content of the file changes, the CCM uses the new
