@@ -127,7 +127,7 @@ which set the value for a single port.
 
 If a Service has no annotation for a setting, a new load balancer gets the default of the setting. In an
 existing load balancer, the setting keeps its current value. For example, if you enabled TLS on a port in the
-Cloud Console, the CCM changes neither TLS nor the certificates of the port. There are three exceptions:
+Hetzner Console, the CCM changes neither TLS nor the certificates of the port. There are three exceptions:
 
 - The CCM sets the protocol, port and path of each health check to the defaults on this page.
 - The CCM always sets the destination port of the load balancer to the node port of the Service.
