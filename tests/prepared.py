@@ -2,12 +2,17 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from sandbox.commands.test import PREPARED
 from sandbox.environment import MACHINES
+from sandbox.errors import MissingRequirement
+from sandbox.kubernetes import toolchain
+from sandbox.kubernetes.components import Component
+from sandbox.site import cache_directory
 
 
 def missing(
@@ -22,3 +27,11 @@ def missing(
     if kind == MACHINES or (kind and not for_machines):
         pytest.fail(f"'./dev test' has made ready what this needs, and yet: {reason}", pytrace=False)
     pytest.skip(str(reason))
+
+
+def programs(*components: Component) -> Path:
+    """The folder with the programs of components, which are built first."""
+    try:
+        return toolchain.ensure(cache_directory(os.environ), print, components).bin
+    except MissingRequirement as error:
+        missing(error)

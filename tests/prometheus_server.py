@@ -1,7 +1,6 @@
 """Real Prometheus and promtool, built from their Go module where they are not in the cache."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,20 +9,14 @@ from typing import Any
 
 import aiohttp
 
-from sandbox.errors import MissingRequirement
-from sandbox.kubernetes import toolchain
-from sandbox.site import cache_directory
+from tests import prepared
 from tests.ports import free_port
-from tests.prepared import missing
 from tests.programs.components import PROMETHEUS
 
 
 def programs() -> Path:
     """The folder with ``prometheus`` and ``promtool``; skips the test where no Go compiler is to be had."""
-    try:
-        return toolchain.ensure(cache_directory(os.environ), print, [PROMETHEUS]).bin
-    except MissingRequirement as error:
-        missing(error)
+    return prepared.programs(PROMETHEUS)
 
 
 @dataclass

@@ -10,14 +10,10 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from sandbox.errors import MissingRequirement
-from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
-from sandbox.site import cache_directory
-from tests import child_processes
-from tests.prepared import missing
+from tests.prepared import programs
 
 TREE = Path(__file__).parents[2]
 CHART = TREE / "charts" / "ccm-from-scratch"
@@ -28,11 +24,7 @@ Helm = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def helm_program() -> Path:
-    try:
-        built = toolchain.ensure(cache_directory(os.environ), print, [HELM])
-    except MissingRequirement as error:
-        missing(error)
-    return built.bin / "helm"
+    return programs(HELM) / "helm"
 
 
 @pytest.fixture(scope="session")

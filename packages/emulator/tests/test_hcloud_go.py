@@ -3,18 +3,14 @@
 The program is ours (``hcloud-go`` beside this file), the client that it calls is not.
 """
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from sandbox.errors import MissingRequirement
-from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import Component
-from sandbox.site import cache_directory
 from tests import child_processes
-from tests.prepared import missing
+from tests.prepared import programs
 from tests.served_cloud import TOKEN
 
 pytestmark = pytest.mark.slow
@@ -32,10 +28,7 @@ SCENARIOS = "certificates firewalls floating-ips load-balancers primary-ips serv
 
 @pytest.fixture(scope="session")
 def program() -> Path:
-    try:
-        return toolchain.ensure(cache_directory(os.environ), print, [HCLOUD_GO]).bin / "hcloud-go"
-    except MissingRequirement as error:
-        missing(f"hcloud-go can't be built here: {error}")
+    return programs(HCLOUD_GO) / "hcloud-go"
 
 
 def run(program: Path, scenario: str, endpoint: str) -> subprocess.CompletedProcess[str]:

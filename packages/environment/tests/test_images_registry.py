@@ -17,13 +17,10 @@ from image.oci import describe, index_of, write_layout
 from image.platforms import PLATFORMS
 from image.registry import Target
 from image.tree import File
-from sandbox.errors import MissingRequirement
 from sandbox.images.registry import Registry
-from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import CRANE, REGISTRY
 from sandbox.kubernetes_tests import images, recipe
-from sandbox.site import cache_directory
-from tests.prepared import missing
+from tests.prepared import programs
 
 LAYER = make_layer({"file": File(os.urandom(3 * 1024 * 1024))}, epoch=0)
 IMAGE = describe(PLATFORMS[0], [LAYER], {}, {}, epoch=0)
@@ -33,10 +30,7 @@ BLOB = next(blob for blob in IMAGE.blobs if blob.content == LAYER.content)
 
 @pytest.fixture(scope="module")
 def program():
-    try:
-        return toolchain.ensure(cache_directory(os.environ), print, [REGISTRY, CRANE]).bin / "registry"
-    except MissingRequirement as error:
-        missing(error)
+    return programs(REGISTRY, CRANE) / "registry"
 
 
 @asynccontextmanager

@@ -8,9 +8,7 @@ import subprocess
 import sys
 import tarfile
 import time
-import zipfile
 from collections.abc import Iterator
-from email.parser import Parser
 from pathlib import Path
 
 import pytest
@@ -20,12 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from ccm.version import VERSION
 from release import commits, tested
 from release.tested import Record
-from sandbox.errors import MissingRequirement
-from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import HELM
 from sandbox.site import cache_directory
 from tests.child_processes import run
-from tests.prepared import missing
+from tests.prepared import programs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm and the images' layers may be made first
 
@@ -67,10 +63,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def helm() -> Path:
-    try:
-        return toolchain.ensure(cache_directory(os.environ), print, [HELM]).bin / "helm"
-    except MissingRequirement as error:
-        missing(error)
+    return programs(HELM) / "helm"
 
 
 @pytest.fixture(scope="module")
@@ -204,17 +197,6 @@ def test_helm_installs_from_the_package_what_it_installs_from_the_folder(
     assert f"registry.example.com/ccm:{VERSION}" in packed
 
 
-def test_pythons_packages_have_the_version(made: Path) -> None:
-    with zipfile.ZipFile(made / f"ccm_from_scratch-{VERSION}-py3-none-any.whl") as wheel:
-        metadata = Parser().parsestr(wheel.read(f"ccm_from_scratch-{VERSION}.dist-info/METADATA").decode())
-        assert f'VERSION = "{VERSION}"' in wheel.read("ccm/version.py").decode()
-    assert metadata["Version"] == VERSION
-    with tarfile.open(made / f"ccm_from_scratch-{VERSION}.tar.gz") as sdist:
-        names = sdist.getnames()
-    assert f"ccm_from_scratch-{VERSION}/ccm/version.py" in names
-    assert not [name for name in names if name.endswith("/.env")]
-
-
 @pytest.mark.parametrize("platform", ["amd64", "arm64"])
 def test_an_archive_has_the_image_whose_digest_the_notes_name(made: Path, platform: str) -> None:
     stem = f"ccm-from-scratch-{VERSION}-image-linux-{platform}"
@@ -259,19 +241,3 @@ def test_the_notes_are_the_changelogs_and_say_what_was_tested(made: Path, clone:
     assert f"Made from commit {commits.checked_out(clone).id}.\n" in text
     assert "### Added\n" in text
     assert re.search(r"^There is no record|^\| Kubernetes \|", text, re.MULTILINE)
-
-
-@pytest.mark.parametrize("arguments", [[], ["--uncommitted", "--key", "KEY"]])
-def test_what_was_not_committed_is_no_release_and_never_signed(
-    other_clone: Path, key, tmp_path: Path, arguments: list[str]
-) -> None:
-    (tmp_path / "KEY").write_bytes(key.private_bytes(*PKCS8, serialization.NoEncryption()))
-    given = [tmp_path / "KEY" if word == "KEY" else word for word in arguments]
-    (other_clone / "new.py").write_text("x = 1\n")
-    try:
-        code, said = release(other_clone, *given, "--output", tmp_path / "out")
-    finally:
-        (other_clone / "new.py").unlink()
-    assert code == 1
-    assert "uncommitted changes: new.py. Commit the changes" in said
-    assert not (tmp_path / "out").exists()

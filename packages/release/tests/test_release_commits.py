@@ -18,12 +18,13 @@ def clone(tmp_path: Path) -> Path:
     (root / "program").chmod(0o755)
     (root / "ignored").write_text("secret")
     git(root, "add", "--all")
-    git(root, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message=first")
+    git(root, "commit", "--quiet", "--message=first")
     return root
 
 
 def git(root: Path, *arguments: str) -> None:
-    subprocess.run(["git", *arguments], cwd=root, check=True, timeout=60)
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", *who, *arguments], cwd=root, check=True, timeout=60)
 
 
 def names(folder: Path) -> list[str]:
@@ -58,8 +59,7 @@ def test_changes_are_all_that_is_not_as_it_was_committed(clone: Path) -> None:
 
 def test_the_same_files_are_the_same_tree_in_another_commit(clone: Path) -> None:
     first = commits.checked_out(clone)
-    author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    git(clone, *author, "commit", "--quiet", "--allow-empty", "--message=second")
+    git(clone, "commit", "--quiet", "--allow-empty", "--message=second")
     second = commits.checked_out(clone)
     assert (first.id == second.id, first.tree == second.tree) == (False, True)
     assert second.time >= first.time > 0

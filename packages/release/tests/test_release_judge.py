@@ -1,19 +1,15 @@
-import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from test_release_commits import git
 
 from release.errors import ReleaseError
 from release.make import Wish, judge
 from release.signing import Signer
 
 NEWS = "# Changelog\n\n## {}\n\n- all of it\n"
-
-
-def git(root: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    subprocess.run(["git", *who, *arguments], cwd=root, check=True, timeout=60)
 
 
 @pytest.fixture
@@ -59,13 +55,15 @@ def test_another_tag_is_refused(clone: Path, tag: str) -> None:
 def test_what_is_not_released_gets_no_tag_and_no_signature(clone: Path, signer: Signer) -> None:
     commit(clone, "[Unreleased]")
     assert judge(request(clone)).title == "ccm-from-scratch 1.2.3, not released"
-    for final in (request(clone, "v1.2.3"), wish(clone, signer=signer)):
+    for final in (request(clone, "v1.2.3"), request(clone, signer=signer)):
         with pytest.raises(ReleaseError, match=r"version 1\.2\.3 are still in the section for unreleased"):
             judge(final)
 
 
-def test_a_tag_is_of_a_commit(clone: Path) -> None:
+def test_a_release_is_of_a_commit(clone: Path, signer: Signer) -> None:
     (clone / "new").write_text("x")
-    with pytest.raises(ReleaseError, match="uncommitted changes: new"):
-        judge(request(clone, "v1.2.3", uncommitted=True))
-    assert judge(request(clone, uncommitted=True)).origin.endswith(" and uncommitted changes")
+    trial = request(clone, uncommitted=True)
+    for final in (request(clone), replace(trial, tag="v1.2.3"), replace(trial, signer=signer)):
+        with pytest.raises(ReleaseError, match="uncommitted changes: new"):
+            judge(final)
+    assert judge(trial).origin.endswith(" and uncommitted changes")

@@ -48,47 +48,40 @@ def test_the_images_and_their_index_are_those_that_were_built(folder: Path) -> N
     }
 
 
-def truncated(folder: Path) -> None:
-    path = archive(folder, PLATFORMS[0])
-    path.write_bytes(path.read_bytes()[:-12000])
+def edited(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    """Changes the content of the first archive."""
 
+    def edit(folder: Path) -> None:
+        path = archive(folder, PLATFORMS[0])
+        path.write_bytes(change(path.read_bytes()))
 
-def with_another_content(folder: Path) -> None:
-    path = archive(folder, PLATFORMS[0])
-    path.write_bytes(path.read_bytes().replace(b'"User":"1"', b'"User":"0"'))
-
-
-def with_another_image(folder: Path) -> None:
-    write(folder, PLATFORMS[0], image(PLATFORMS[0], b"another"))
-
-
-def without_an_archive(folder: Path) -> None:
-    archive(folder, PLATFORMS[1]).unlink()
-
-
-def with_another_version_beside(folder: Path) -> None:
-    (folder / "ccm-from-scratch-1.2.4-image-linux-arm64.tar").write_bytes(b"")
-
-
-def without_notes(folder: Path) -> None:
-    (folder / "RELEASE.md").unlink()
+    return edit
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (truncated, r"image-linux-amd64\.tar: the file isn't a complete OCI layout"),
+        (edited(lambda old: old[:-12000]), r"image-linux-amd64\.tar: the file isn't a complete OCI layout"),
         (
-            with_another_content,
+            edited(lambda old: old.replace(b'"User":"1"', b'"User":"0"')),
             r"amd64\.tar: the blob with the name sha256:\w+ has another digest: sha256:",
         ),
-        (with_another_image, r"RELEASE\.md doesn't contain the digest of the image index: sha256:"),
-        (without_an_archive, r"contains 0 files named \*-image-linux-arm64\.tar instead of one"),
-        (with_another_version_beside, r"contains 2 files named \*-image-linux-arm64\.tar instead of one"),
-        (without_notes, r"RELEASE\.md"),
+        (
+            lambda folder: write(folder, PLATFORMS[0], image(PLATFORMS[0], b"another")),
+            r"RELEASE\.md doesn't contain the digest of the image index: sha256:",
+        ),
+        (
+            lambda folder: archive(folder, PLATFORMS[1]).unlink(),
+            r"contains 0 files named \*-image-linux-arm64\.tar instead of one",
+        ),
+        (
+            lambda folder: (folder / "ccm-from-scratch-1.2.4-image-linux-arm64.tar").touch(),
+            r"contains 2 files named \*-image-linux-arm64\.tar instead of one",
+        ),
+        (lambda folder: (folder / "RELEASE.md").unlink(), r"RELEASE\.md"),
     ],
 )
-def test_what_was_changed_is_no_release(folder: Path, change: Callable[[Path], None], message: str) -> None:
+def test_what_was_changed_is_no_release(folder: Path, change: Callable[[Path], object], message: str) -> None:
     change(folder)
     with pytest.raises(ReleaseError, match=rf"isn't a release that '\./dev release' created: .*{message}"):
         read_images(folder)

@@ -1,4 +1,3 @@
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -6,11 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sandbox.errors import MissingRequirement
-from sandbox.kubernetes import releases, toolchain
-from sandbox.site import cache_directory
+from sandbox.kubernetes import releases
 from tests.child_processes import run
-from tests.prepared import missing
+from tests.prepared import programs
 from tests.programs.components import ACTIONLINT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # actionlint may have to be built
@@ -28,35 +25,33 @@ each = pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 
 @pytest.fixture(scope="module")
 def actionlint() -> Path:
-    try:
-        return toolchain.ensure(cache_directory(os.environ), print, [ACTIONLINT]).bin / "actionlint"
-    except MissingRequirement as error:
-        missing(error)
+    return programs(ACTIONLINT) / "actionlint"
 
 
-def commands(workflow: dict[str, Any]) -> list[str]:
-    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    return [step["run"] for step in steps if "run" in step]
+def steps(file: Path) -> list[dict[str, Any]]:
+    return [step for job in yaml.safe_load(file.read_text())["jobs"].values() for step in job["steps"]]
+
+
+def commands(file: Path) -> list[str]:
+    return [step["run"] for step in steps(file) if "run" in step]
 
 
 @each
 def test_actionlint_finds_nothing(actionlint: Path, file: Path) -> None:
     # Other linters on this machine are not used.
-    command = [actionlint, "-no-color", "-shellcheck=", "-pyflakes=", file]
-    done = run(command)
+    done = run([actionlint, "-no-color", "-shellcheck=", "-pyflakes=", file])
     assert done.returncode == 0, done.stdout
 
 
 @each
 def test_they_only_call_dev(file: Path) -> None:
-    workflow = yaml.safe_load(file.read_text())
-    lines = commands(workflow)
+    lines = commands(file)
     assert [line for line in lines if not any(re.fullmatch(one, line) for one in RUN)] == []
     assert any("./dev test" in line for line in lines)
 
 
 def test_a_release_is_tested_with_every_version_of_kubernetes() -> None:
-    lines = commands(yaml.safe_load(FILES[0].with_name("release.yml").read_text()))
+    lines = commands(FILES[0].with_name("release.yml"))
     asked = [line.partition("--kubernetes ")[2] for line in lines if "./dev test" in line]
     found = [releases.named(version, "--kubernetes") if version else releases.default() for version in asked]
     assert sorted(found) == sorted(releases.versions())
@@ -64,7 +59,7 @@ def test_a_release_is_tested_with_every_version_of_kubernetes() -> None:
 
 
 def test_a_release_is_checked_before_the_tests_and_built_without_cached_layers() -> None:
-    lines = commands(yaml.safe_load(FILES[0].with_name("release.yml").read_text()))
+    lines = commands(FILES[0].with_name("release.yml"))
     [line] = [line for line in lines if "--extract" in line]
     assert "--exclude=ccm-from-scratch/ccm-image" in line
     assert "./dev release --check --tag" in next(line for line in lines if "./dev" in line)
@@ -72,8 +67,7 @@ def test_a_release_is_checked_before_the_tests_and_built_without_cached_layers()
 
 @each
 def test_the_clone_has_the_history_without_which_the_upgrade_is_not_tested(file: Path) -> None:
-    steps = [step for job in yaml.safe_load(file.read_text())["jobs"].values() for step in job["steps"]]
-    (checkout,) = (step for step in steps if step.get("uses", "").startswith("actions/checkout@"))
+    (checkout,) = (step for step in steps(file) if step.get("uses", "").startswith("actions/checkout@"))
     assert checkout["with"]["fetch-depth"] == 0
 
 
