@@ -21,3 +21,12 @@ def free_port() -> int:
     else:
         holder.close()
     return port
+
+
+def listens(port: int) -> bool:
+    """Whether a program accepts connections on a port of 127.0.0.1."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
+    except ConnectionRefusedError:
+        return False
+    return True

@@ -13,6 +13,7 @@ import yaml
 from sandbox.kubernetes.components import HELM
 from sandbox.kubernetes.controlplane import ControlPlane
 from sandbox.kubernetes.toolchain import Toolchain
+from tests import child_processes
 from tests.prepared import programs
 
 TREE = Path(__file__).parents[2]

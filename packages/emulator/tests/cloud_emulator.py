@@ -17,8 +17,15 @@ OTHER_TOKEN = "o" * 64
 READ_TOKEN = "r" * 64
 TOKENS = {TOKEN: "default", OTHER_TOKEN: "other", READ_TOKEN: "default"}
 
-
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
 SERVER = {"name": "x", "server_type": "cx23", "image": "debian-12"}
+NOWHERE = {"public_net": {"enable_ipv4": False, "enable_ipv6": False}}
+LB = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1"}
+CHECK = {"protocol": "tcp", "port": 30080, "interval": 15, "timeout": 10, "retries": 3}
+SERVICE: dict[str, Any] = {"protocol": "tcp", "listen_port": 80, "destination_port": 30080}
+SERVICE |= {"proxyprotocol": False, "health_check": CHECK}
+RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
+BY_LABEL = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
 
 
 class Made(dict[str, Any]):
@@ -27,6 +34,10 @@ class Made(dict[str, Any]):
     def __init__(self, collection: str, shown: Mapping[str, Any]) -> None:
         super().__init__(shown)
         self.path = f"{collection}/{shown['id']}"
+
+
+def server_target(server: Made, **more: Any) -> dict[str, Any]:
+    return {"type": "server", "server": {"id": server["id"]}, **more}
 
 
 class Emulator:

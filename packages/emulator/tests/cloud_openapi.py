@@ -34,11 +34,20 @@ def description_path() -> Path | None:
     return path if path.is_file() else None
 
 
+def as_it_is_now(value: dict[str, Any]) -> dict[str, Any]:
+    """An object of the description with what Hetzner has changed since."""
+    if isinstance(value.get("required"), list):
+        value["required"] = [name for name in value["required"] if name not in REMOVED_FIELDS]
+    if value.get("enum") == ["server"]:  # assignee_type of Primary IPs
+        value["enum"] = ["server", "load_balancer", "unassigned"]
+    return value
+
+
 class Description:
     """The operations of the official description with validators of their answers."""
 
     def __init__(self, path: Path) -> None:
-        raw = json.loads(path.read_text())
+        raw = json.loads(path.read_text(), object_hook=as_it_is_now)
         self.components = raw["components"]["schemas"]
         self.paths = raw["paths"]
         self._patterns = [
@@ -73,10 +82,6 @@ class Description:
             return self._convert(self.components[schema["$ref"].rpartition("/")[2]])
         dropped = {"nullable", "example", "examples", "discriminator"}
         result = {key: self._convert(value) for key, value in schema.items() if key not in dropped}
-        if isinstance(result.get("required"), list):
-            result["required"] = [name for name in result["required"] if name not in REMOVED_FIELDS]
-        if result.get("enum") == ["server"]:  # assignee_type of Primary IPs
-            result["enum"] = ["server", "load_balancer", "unassigned"]
         if schema.get("nullable"):
             result = {"anyOf": [{"type": "null"}, result]}
         return result

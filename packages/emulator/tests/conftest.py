@@ -44,13 +44,9 @@ async def start() -> AsyncIterator[Start]:
     async with AsyncExitStack() as stack:
 
         async def run(backend: Backend | None = None, **settings: Any) -> Emulator:
-            settings = {
-                "tokens": TOKENS,
-                "read_only_tokens": frozenset({READ_TOKEN}),
-                "rate_limit": 0,
-                **settings,
-            }
-            app = create_app(CloudConfig(**settings), backend or RecordsBackend(), randomness=Random(1))
+            usual = {"tokens": TOKENS, "read_only_tokens": frozenset({READ_TOKEN}), "rate_limit": 0}
+            config = CloudConfig(**usual | settings)
+            app = create_app(config, backend or RecordsBackend(), randomness=Random(1))
             app.middlewares.append(validate)
             server = TestServer(app)
             await server.start_server()

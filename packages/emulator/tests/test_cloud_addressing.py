@@ -67,11 +67,6 @@ def test_a_free_subnet_overlaps_neither_subnets_nor_routes(chosen, routed):
     assert not any(found.overlaps(IPv4Network(s.ip_range)) for s in [*chosen, *routed])
 
 
-def test_no_free_subnet_is_left():
-    with pytest.raises(ApiError, match="no_subnet_available"):
-        free_subnet(IPv4Network("10.0.0.0/24"), [subnet("10.0.0.0/25")])
-
-
 def test_a_requested_address_and_subnet():
     both = [subnet("10.0.1.0/24"), subnet("10.0.2.0/24")]
     assert choose_address(WHOLE, both, set(), ZONE, ip_range=IPv4Network("10.0.1.0/24")) == "10.0.1.1"
@@ -84,7 +79,9 @@ def test_a_requested_address_and_subnet():
             choose_address(WHOLE, both, {"10.0.1.9"}, ZONE, ip=IPv4Address(taken))
 
 
-def test_servers_get_no_address_of_other_zones_and_vswitches():
+def test_no_subnet_and_no_address_is_left():
+    with pytest.raises(ApiError, match="no_subnet_available"):
+        free_subnet(IPv4Network("10.0.0.0/24"), [subnet("10.0.0.0/25")])
     present = [subnet("10.0.1.0/24", "us-east"), subnet("10.0.2.0/24", kind="vswitch")]
     with pytest.raises(ApiError, match="no_subnet_available"):
         choose_address(WHOLE, present, set(), ZONE)

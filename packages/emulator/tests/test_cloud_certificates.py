@@ -45,15 +45,3 @@ async def test_a_failed_issuance_can_be_retried(emulator: Emulator):
     retried = (await emulator.ok("POST", f"{made.path}/actions/retry"))["action"]
     assert (retried["command"], retried["error"]["code"]) == ("issue_certificate", "dns_zone_not_found")
     assert len(await emulator.get(f"{made.path}/actions")) == 2
-
-
-async def test_a_certificate_in_use_cannot_be_deleted(emulator: Emulator):
-    certificate = await emulator.make("/certificates", **uploaded())
-    service = {"protocol": "https", "http": {"certificates": [certificate["id"]]}}
-    lb = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1"}
-    balancer = await emulator.make("/load_balancers", **lb, services=[service])
-    await emulator.expect((422, "resource_in_use"), "DELETE", certificate.path)
-    shown = await emulator.get(certificate.path)
-    assert shown["used_by"] == [{"id": balancer["id"], "type": "load_balancer"}]
-    await emulator.ok("DELETE", balancer.path)
-    await emulator.ok("DELETE", certificate.path)

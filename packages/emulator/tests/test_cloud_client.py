@@ -1,20 +1,5 @@
 import hcloud
-import pytest
 from cloud_emulator import Emulator
-
-
-async def test_errors_are_exceptions_of_the_client(emulator: Emulator):
-    def work(client: hcloud.Client) -> None:
-        with pytest.raises(hcloud.APIException) as caught:
-            client.servers.get_by_id(1)
-        assert caught.value.code == "not_found"
-        assert caught.value.correlation_id
-        assert client.servers.get_by_name("1") is None
-        client.networks.create("net", "10.0.0.0/8")
-        with pytest.raises(hcloud.APIException, match="uniqueness_error"):
-            client.networks.create("net", "10.0.0.0/8")
-
-    await emulator.official(work)
 
 
 async def test_the_client_sends_ids_of_objects_as_numbers(emulator: Emulator):

@@ -144,16 +144,13 @@ async def test_an_incomplete_body_is_logged_in_one_line(path, caplog):
     assert len(caplog.records) <= 3
 
 
-@pytest.mark.parametrize(
-    ("error", "shortened"),
-    [
-        (ConnectionResetError("reset by peer"), True),
-        (ConnectionError("Connection lost"), True),
-        (ConnectionRefusedError("by the handler's own request"), False),
-        (ValueError("a bug"), False),
-    ],
-)
-def test_only_errors_of_clients_are_logged_without_a_stack_trace(error, shortened):
-    record = logging.makeLogRecord({"exc_info": (type(error), error, None)})
-    assert ShortClientErrors().filter(record)
-    assert (record.exc_info is None) is shortened
+def test_only_errors_of_clients_are_logged_without_a_stack_trace():
+    def has_trace(error):
+        record = logging.makeLogRecord({"exc_info": (type(error), error, None)})
+        assert ShortClientErrors().filter(record)
+        return record.exc_info is not None
+
+    assert not has_trace(ConnectionResetError("reset by peer"))
+    assert not has_trace(ConnectionError("Connection lost"))
+    assert has_trace(ConnectionRefusedError("by the handler's own request"))
+    assert has_trace(ValueError("a bug"))

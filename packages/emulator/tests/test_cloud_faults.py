@@ -77,20 +77,6 @@ async def test_incomplete_listings(emulator: Emulator):
     assert (answer["placement_groups"], answer["meta"]["pagination"]["total_entries"]) == ([], 0)
 
 
-async def test_a_truncated_body(emulator: Emulator):
-    await inject(emulator, path="/locations", truncated_body=True)
-    with pytest.raises(aiohttp.ClientPayloadError):
-        await emulator.call("GET", "/locations")
-
-
-async def test_stale_responses(emulator: Emulator):
-    await inject(emulator, path="/placement_groups", method="GET", stale=True)
-    assert await emulator.get("/placement_groups") == []
-    await emulator.ok("POST", "/placement_groups", GROUP)
-    assert await emulator.get("/placement_groups") == []
-    assert await count(emulator) == 1
-
-
 async def test_stale_responses_belong_to_a_project(emulator: Emulator):
     await emulator.ok("POST", "/placement_groups", GROUP)
     await inject(emulator, path="/placement_groups", method="GET", stale=True)
@@ -103,15 +89,17 @@ async def test_stale_responses_belong_to_a_project(emulator: Emulator):
     await emulator.ok("DELETE", f"/_sandbox/faults/{other['id']}")
     answer = await emulator.ok("GET", "/placement_groups", token=OTHER_TOKEN)
     assert answer["placement_groups"] == []
+    await emulator.ok("DELETE", "/_sandbox/faults")
+    assert len(await emulator.get("/placement_groups", token=OTHER_TOKEN)) == 1
 
 
-async def test_an_html_error(emulator: Emulator):
-    await inject(emulator, path="/locations", status=502, raw=True)
+async def test_broken_and_late_answers(emulator: Emulator):
+    await inject(emulator, path="/locations", truncated_body=True, times=1)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await emulator.call("GET", "/locations")
+    await inject(emulator, path="/locations", status=502, raw=True, times=1)
     response = await emulator.call("GET", "/locations")
     assert (response.status, response.content_type) == (502, "text/html")
-
-
-async def test_latency(emulator: Emulator):
     await inject(emulator, path="/locations", latency=0.05)
     await emulator.ok("GET", "/locations")
     log = await emulator.ok("GET", "/_sandbox/requests?path=/locations")
@@ -129,50 +117,31 @@ async def test_a_failed_action(emulator: Emulator):
     await emulator.ok("POST", path, body)
 
 
-@pytest.mark.parametrize(
-    ("rule", "field"),
-    [
-        ([], "body"),
-        ({}, "body"),
-        ({"path": "/servers", "times": 2, "drop": "", "status": 0, "after": False}, "body"),
-        ({"color": 1}, "color"),
-        ({"id": 1}, "id"),
-        ({"times": "x"}, "times"),
-        ({"path": "/servers", "code": "locked", "times": True}, "times"),
-        ({"code": "locked", "times": 0}, "times"),
-        ({"code": "locked", "seed": True}, "seed"),
-        ({"code": None}, "code"),
-        ({"drop": "now"}, "drop"),
-        ({"after": 1}, "after"),
-        ({"status": 99}, "status"),
-        ({"latency": -1}, "latency"),
-        ({"latency": 1e308}, "latency"),
-        ({"latency": True}, "latency"),
-        ({"hold": 3601}, "hold"),
-        ({"probability": 1.5}, "probability"),
-        ({"code": "locked", "probability": 0}, "probability"),
-        ({"method": "post"}, "method"),
-        ({"path": "servers"}, "path"),
-        ({"path": "/v1/servers/{id}"}, "path"),
-        ({"path": ""}, "path"),
-        ({"method": "POST", "stale": True}, "stale"),
-        ({"method": "[!G]*", "empty_listing": True}, "empty_listing"),
-        ({"path": "/servers", "message": "boom"}, "message"),
-        ({"latency": 1, "after": True}, "after"),
-        ({"command": "attach_*", "drop": "after"}, "drop"),
-        ({"command": "attach_*", "path": "/servers", "code": "locked"}, "path"),
-        ({"command": "attach_*", "latency": 2}, "latency"),
-        ({"command": "attach_*", "status": 500}, "status"),
-        ({"drop": "before", "code": "locked"}, "code"),
-        ({"drop": "after", "after": True}, "after"),
-        ({"drop": "before", "hold": 1}, "hold"),
-        ({"code": "locked", "hold": 1}, "hold"),
-        ({"status": 500, "stale": True}, "stale"),
-        ({"code": "locked", "after": True, "empty_listing": True}, "empty_listing"),
-        ({"stale": True, "truncated_page": True}, "truncated_page"),
-        ({"status": 502, "raw": True, "message": "boom"}, "message"),
-    ],
-)
+LOCKED, ATTACH = {"code": "locked"}, {"command": "attach_*"}
+LATE, SERVERS = LOCKED | {"after": True}, {"path": "/servers"}
+INVALID: dict[str, list[Any]] = {
+    "body": [[], {}, {"path": "/servers", "times": 2, "drop": "", "status": 0, "after": False}],
+    "color": [{"color": 1}],
+    "id": [{"id": 1}],
+    "times": [{"times": "x"}, LOCKED | {"times": True}, LOCKED | {"times": 0}],
+    "seed": [LOCKED | {"seed": True}],
+    "code": [{"code": None}, LOCKED | {"drop": "before"}],
+    "drop": [{"drop": "now"}, ATTACH | {"drop": "after"}],
+    "after": [{"after": 1}, {"latency": 1, "after": True}, {"drop": "after", "after": True}],
+    "status": [{"status": 99}, ATTACH | {"status": 500}],
+    "latency": [{"latency": -1}, {"latency": 1e308}, {"latency": True}, ATTACH | {"latency": 2}],
+    "hold": [{"hold": 3601}, {"drop": "before", "hold": 1}, LOCKED | {"hold": 1}],
+    "probability": [{"probability": 1.5}, LOCKED | {"probability": 0}],
+    "method": [{"method": "post"}],
+    "path": [{"path": "servers"}, {"path": "/v1/servers/{id}"}, {"path": ""}, LOCKED | ATTACH | SERVERS],
+    "stale": [{"method": "POST", "stale": True}, {"status": 500, "stale": True}],
+    "empty_listing": [{"method": "[!G]*", "empty_listing": True}, LATE | {"empty_listing": True}],
+    "truncated_page": [{"stale": True, "truncated_page": True}],
+    "message": [SERVERS | {"message": "boom"}, {"status": 502, "raw": True, "message": "boom"}],
+}
+
+
+@pytest.mark.parametrize(("field", "rule"), [(field, rule) for field in INVALID for rule in INVALID[field]])
 async def test_invalid_and_ineffective_rules_are_refused(emulator: Emulator, rule, field):
     await emulator.expect([field], "POST", "/_sandbox/faults", rule)
     assert await emulator.get("/_sandbox/faults") == []

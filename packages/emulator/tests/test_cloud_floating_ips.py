@@ -1,6 +1,6 @@
 """Floating IPs; their life cycle is a scenario of ``test_hcloud_go.py``."""
 
-from cloud_emulator import Emulator, RecordingBackend, Start
+from cloud_emulator import NOWHERE, Emulator, RecordingBackend, Start
 
 from hetzner_emulator.backend import BackendError
 
@@ -8,8 +8,7 @@ from hetzner_emulator.backend import BackendError
 async def test_refused_changes_of_a_floating_ip(emulator: Emulator):
     server = (await emulator.make_server())["id"]
     inner = await emulator.make_network("net", "10.0.0.0/24")
-    nowhere = {"enable_ipv4": False, "enable_ipv6": False}
-    hidden = await emulator.make_server("hidden", public_net=nowhere, networks=[inner["id"]])
+    hidden = await emulator.make_server("hidden", networks=[inner["id"]], **NOWHERE)
     for place in ({}, {"home_location": "moon"}, {"server": server, "home_location": "fsn1"}):
         await emulator.deny(["server", "home_location"], "/floating_ips", type="ipv4", **place)
     ip = await emulator.make("/floating_ips", type="ipv4", home_location="fsn1")

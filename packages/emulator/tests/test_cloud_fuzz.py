@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+from cloud_emulator import RULE
 from cloud_openapi import description
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,7 +50,6 @@ FIRST_IDS = [kind.FIRST_ID for kind in RECORDS.values()]
 QUERIES = ("page", "per_page", "sort", "name", "label_selector", "id", "status", "type", "start", "end")
 VALUES = ("1", "id", "name:desc", "a", "running", "cpu", "2026-01-01T00:00:00Z", "x=y", "-1", "(")
 SERVICE = {"protocol": "http", "listen_port": 81, "destination_port": 80, "http": {"certificates": [1]}}
-RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
 RRSET = {"name": "www", "type": "A", "ttl": 60, "records": [{"value": "10.0.0.5", "comment": "a"}]}
 NAMESERVER = {"address": "10.0.0.5", "port": 53}
 RRSET_PATH = "/zones/{id_or_name}/rrsets/{rr_name}/{rr_type}"
@@ -152,9 +152,8 @@ async def one(cloud: Cloud, request: Request) -> None:
         reply = error_reply(error)
     await cloud.actions.settle()
     assert reply.status != 500
-    assert not [
-        action for action in cloud.store.export()["action"] if (action.error or [""])[0] == "server_error"
-    ]
+    actions = cloud.store.export()["action"]
+    assert not [action for action in actions if (action.error or [""])[0] == "server_error"]
     official = description()
     if official is not None and identity and reply.status != 404:
         raw = b"" if reply.body is None else msgspec.json.encode(reply.body)

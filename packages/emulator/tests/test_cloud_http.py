@@ -7,8 +7,10 @@ from cloud_emulator import OTHER_TOKEN, READ_TOKEN, TOKEN, Emulator, Start
 from hetzner_emulator.traffic.limiter import RateLimiter
 
 
-async def test_requests_need_a_known_token(emulator: Emulator):
-    await emulator.expect((401, "unauthorized"), "GET", "/servers", token=None)
+async def test_requests_need_a_known_token_and_method(emulator: Emulator):
+    for method in ("GET", "PATCH"):
+        await emulator.expect((401, "unauthorized"), method, "/servers", token=None)
+    await emulator.expect("method_not_allowed", "PATCH", "/servers")
     wrong = await emulator.refused("GET", "/servers", token="x" * 64)
     assert wrong["message"] == "the token you have provided is invalid"
     assert wrong["details"] == {}
@@ -21,11 +23,6 @@ async def test_unknown_paths_are_refused_before_the_token_is_checked(emulator: E
     text = await response.text()
     assert json.loads(text)["error"]["message"] == "api route not found"
     assert "\n" in text
-
-
-async def test_unknown_methods(emulator: Emulator):
-    await emulator.expect("unauthorized", "PATCH", "/servers", token=None)
-    await emulator.expect("method_not_allowed", "PATCH", "/servers")
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe{}", b"[" * 100_000, b'"' + b"x" * 3_000_000 + b'"'])
@@ -57,16 +54,13 @@ async def test_a_read_only_token_cannot_write(emulator: Emulator):
     await emulator.expect((403, "forbidden"), "POST", "/networks", body, token=READ_TOKEN)
 
 
-async def test_projects_do_not_see_each_other(emulator: Emulator):
+async def test_projects_do_not_see_each_other_and_invalid_ids_are_not_found(emulator: Emulator):
+    for identity in ("0", "abc", "99999999999999999999999", "-1"):
+        await emulator.expect("not_found", "GET", f"/servers/{identity}")
     server = await emulator.make_server()
     assert await emulator.get("/servers", token=OTHER_TOKEN) == []
     error = await emulator.refused("GET", server.path, token=OTHER_TOKEN)
     assert error["message"] == f"server with ID '{server['id']}' not found"
-
-
-@pytest.mark.parametrize("identity", ["0", "abc", "99999999999999999999999", "-1"])
-async def test_invalid_ids(emulator: Emulator, identity):
-    await emulator.expect("not_found", "GET", f"/servers/{identity}")
 
 
 async def test_every_answer_has_a_correlation_id_and_the_quota(start: Start):
@@ -97,14 +91,11 @@ def test_the_quota_refills_gradually():
     assert limiter.remaining("p", 10_000) == 3600
 
 
-async def test_data_centers_were_removed(emulator: Emulator):
+async def test_data_centers_were_removed_and_storage_boxes_are_refused(emulator: Emulator):
     for path in ("/datacenters", "/datacenters/1"):
         error = await emulator.refused("GET", path)
         assert (error["status"], error["code"]) == (410, "deprecated_api_endpoint")
         assert error["details"]["announcement"].startswith("https://docs.hetzner.cloud/changelog")
-
-
-async def test_storage_boxes_are_refused_with_the_reason(emulator: Emulator):
     for method, path in (
         ("POST", "/storage_boxes"),
         ("POST", "/storage_boxes/1/subaccounts/2/actions/reset_subaccount_password"),

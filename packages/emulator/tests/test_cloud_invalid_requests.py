@@ -1,22 +1,19 @@
 from typing import Any
 
 import pytest
-from cloud_emulator import Emulator
+from cloud_emulator import CHECK, KEY, LB, RULE, SERVER, SERVICE, Emulator
 
 from hetzner_emulator.resources.certificates.pem import issue
 
 CHAIN, PRIVATE_KEY = issue(["example.com"], 0)
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
 CLOUD = {"type": "cloud", "network_zone": "eu-central"}
-CHECK = {"protocol": "tcp", "port": 30080, "interval": 15, "timeout": 10, "retries": 3}
-SERVICE = {"protocol": "tcp", "listen_port": 80, "destination_port": 30080, "health_check": CHECK}
-RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
+BAD_KEYS = ["", " \n", "nonsense", "ssh-rsa AAAA", "ssh-ed25519 !!!", KEY.replace("AAAAC3", "AAAAC4")]
 VALID: dict[str, dict[str, Any]] = {
     "certificates": {"name": "cert", "certificate": CHAIN, "private_key": PRIVATE_KEY},
     "firewalls": {"name": "fw"},
-    "load_balancers": {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1"},
+    "load_balancers": LB,
     "networks": {"name": "net", "ip_range": "10.0.0.0/16"},
-    "servers": {"name": "web", "server_type": "cx23", "image": "debian-12"},
+    "servers": SERVER,
     "ssh_keys": {"name": "key"},
     "volumes": {"name": "a", "size": 10, "location": "fsn1"},
 }
@@ -55,15 +52,10 @@ INVALID: dict[str, list[tuple[dict[str, Any], list[str] | str]]] = {
         ({"type": "managed", "domain_names": []}, ["domain_names"]),
     ],
     "firewalls": [
-        (rule(port="0"), ["rules.0.port"]),
-        (rule(port="٨٠"), ["rules.0.port"]),
-        (rule(port="90-80"), ["rules.0.port"]),
-        (rule(port=None), ["rules.0.port"]),
+        *((rule(port=port), ["rules.0.port"]) for port in ("0", "٨٠", "90-80", None)),
         (rule(protocol="icmp"), ["rules.0.port"]),
+        *((rule(source_ips=[ip]), ["rules.0.source_ips"]) for ip in ("10.0.0.1/8", "10.0.0.1", "::")),
         (rule(source_ips=[]), ["rules.0.source_ips"]),
-        (rule(source_ips=["10.0.0.1/8"]), ["rules.0.source_ips"]),
-        (rule(source_ips=["10.0.0.1"]), ["rules.0.source_ips"]),
-        (rule(source_ips=["::"]), ["rules.0.source_ips"]),
         (rule(source_ips=[f"10.0.0.{number}/32" for number in range(101)]), ["rules.0.source_ips"]),
         (rule(direction="out"), ["rules.0.destination_ips"]),
     ],
@@ -94,15 +86,11 @@ INVALID: dict[str, list[tuple[dict[str, Any], list[str] | str]]] = {
         (target("label_selector", {"selector": "a in"}), "invalid_input"),
         (target("ip", {"ip": "1.2.3.4"}), "ip_not_owned"),
         (target("ip", {"ip": "10.0.0.4"}), "load_balancer_not_attached_to_network"),
-        (target("ip", {"ip": ""}), ["targets.0.ip.ip"]),
-        (target("ip", {"ip": None}), ["targets.0.ip.ip"]),
-        (target("ip", {"ip": "metal"}), ["targets.0.ip.ip"]),
+        *((target("ip", {"ip": ip}), ["targets.0.ip.ip"]) for ip in ("", None, "metal")),
         (target("ip", {}), ["targets.0.ip.ip"]),
     ],
     "networks": [
-        ({"ip_range": "8.8.8.0/24"}, ["ip_range"]),
-        ({"ip_range": "10.0.0.0/33"}, ["ip_range"]),
-        ({"ip_range": None}, ["ip_range"]),
+        *(({"ip_range": ip_range}, ["ip_range"]) for ip_range in ("8.8.8.0/24", "10.0.0.0/33", None)),
         ({"subnets": [{**CLOUD, "network_zone": "mars"}]}, "invalid_input"),
         ({"subnets": [{**CLOUD, "ip_range": "192.168.0.0/24"}]}, "invalid_input"),
         ({"subnets": [{**CLOUD, "type": "moon"}]}, "invalid_input"),
@@ -110,9 +98,7 @@ INVALID: dict[str, list[tuple[dict[str, Any], list[str] | str]]] = {
         ({"routes": [{"destination": "10.100.1.0/24"}]}, "invalid_input"),
     ],
     "servers": [
-        ({"name": "under_score"}, ["name"]),
-        ({"name": "-x"}, ["name"]),
-        ({"name": ""}, ["name"]),
+        *(({"name": name}, ["name"]) for name in ("under_score", "-x", "")),
         ({"server_type": "cx99"}, ["server_type"]),
         ({"server_type": "cx11"}, ["server_type"]),
         ({"server_type": "cx23", "location": "ash"}, ["server_type"]),
@@ -128,20 +114,11 @@ INVALID: dict[str, list[tuple[dict[str, Any], list[str] | str]]] = {
         ({"networks": ["x"]}, ["networks"]),
         ({"public_net": {"enable_ipv4": "yes"}}, ["public_net.enable_ipv4"]),
     ],
-    "ssh_keys": [
-        ({"public_key": ""}, ["public_key"]),
-        ({"public_key": " \n"}, ["public_key"]),
-        ({"public_key": "nonsense"}, ["public_key"]),
-        ({"public_key": "ssh-rsa AAAA"}, ["public_key"]),
-        ({"public_key": "ssh-ed25519 !!!"}, ["public_key"]),
-        ({"public_key": KEY.replace("AAAAC3", "AAAAC4")}, ["public_key"]),
-    ],
+    "ssh_keys": [({"public_key": text}, ["public_key"]) for text in BAD_KEYS],
     "volumes": [
-        ({"size": 9}, ["size"]),
-        ({"size": 10_241}, ["size"]),
+        *(({"size": size}, ["size"]) for size in (9, 10_241)),
         ({"format": "btrfs"}, ["format"]),
-        ({"name": "-a"}, ["name"]),
-        ({"name": "a" * 65}, ["name"]),
+        *(({"name": name}, ["name"]) for name in ("-a", "a" * 65)),
         ({"location": None}, ["location"]),
         ({"server": 4_000_001}, ["location"]),
         ({"automount": True}, ["automount"]),

@@ -192,9 +192,8 @@ def check(cloud: Cloud) -> None:
     store = cloud.store
     servers = {server.id: server for server in store.all(Server)}
     for network in store.all(Network):
-        addresses = [
-            ip for m in members(store, network.id) for ip in (m.attachment.ip, *m.attachment.alias_ips)
-        ]
+        attachments = [member.attachment for member in members(store, network.id)]
+        addresses = [ip for one in attachments for ip in (one.ip, *one.alias_ips)]
         assert len(set(addresses)) == len(addresses)
         subnets = [IPv4Network(subnet.ip_range) for subnet in network.subnets]
         assert all(any(IPv4Address(ip) in subnet for subnet in subnets) for ip in addresses)

@@ -1,11 +1,9 @@
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hetzner_emulator.errors import InvalidInput
-from hetzner_emulator.wire.labels import _split, is_key, label_problems, parse_selector
+from hetzner_emulator.wire.labels import is_key, label_problems, parse_selector
 
 names = st.from_regex(r"[a-z]([-a-z0-9_.]{0,8}[a-z0-9])?", fullmatch=True).filter(
     lambda n: n not in {"in", "notin"}
@@ -33,11 +31,6 @@ def requirements(draw: st.DrawFn) -> tuple[str, object]:
     )
 
 
-@given(st.text("a,()"))
-def test_commas_separate_requirements_outside_of_parentheses(text):
-    assert _split(text) == re.split(r",(?![^(]*\))", text)
-
-
 @given(st.lists(requirements(), max_size=4), label_sets)
 def test_a_selector_is_the_conjunction_of_its_requirements(parts, labels):
     selector = parse_selector(",".join(text for text, _ in parts))
@@ -62,22 +55,12 @@ def test_malformed_selectors_are_refused(text):
         parse_selector(text)
 
 
-@pytest.mark.parametrize(
-    "key", ["a", "A1", "a.b_c-d", "example.com/a", "a" * 63, "kubernetes.io/cluster", "hetzner.cloud"]
-)
-def test_valid_keys(key):
-    assert is_key(key)
-    assert not label_problems({key: ""})
-
-
+VALID = ["a", "A1", "a.b_c-d", "example.com/a", "a" * 63, "kubernetes.io/cluster", "hetzner.cloud"]
 INVALID = ["", "-a", "a-", "a" * 64, "/a", "a/", "a/b/c", "UPPER.com/a", "a b", "x" * 254 + "/a"]
 
 
-@pytest.mark.parametrize("key", [*INVALID, "hetzner.cloud/reserved"])
-def test_invalid_keys(key):
-    assert label_problems({key: ""})
-
-
-@pytest.mark.parametrize("value", ["-", "a-", "a" * 64, "a b", "a/b", "ä", 1])
-def test_invalid_values(value):
-    assert label_problems({"key": value})
+def test_keys_and_values():
+    assert [key for key in VALID if not is_key(key) or label_problems({key: ""})] == []
+    assert [key for key in (*INVALID, "hetzner.cloud/reserved") if not label_problems({key: ""})] == []
+    invalid = ("-", "a-", "a" * 64, "a b", "a/b", "ä", 1)
+    assert [value for value in invalid if not label_problems({"key": value})] == []

@@ -4,16 +4,10 @@ from random import random
 from typing import Any
 
 import pytest
-from cloud_emulator import Emulator, Made, RecordingBackend, Start
+from cloud_emulator import BY_LABEL, LB, SERVICE, Emulator, Made, RecordingBackend, Start, server_target
 
 from hetzner_emulator.backend import BackendError, LoadBalancerSpec
 from hetzner_emulator.models.primary_ips import PrimaryIp
-
-CHECK = {"protocol": "tcp", "port": 30080, "interval": 15, "timeout": 10, "retries": 3}
-SERVICE = {"protocol": "tcp", "listen_port": 80, "destination_port": 30080, "proxyprotocol": False}
-SERVICE["health_check"] = CHECK
-LB = {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1"}
-BY_LABEL = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
 
 
 async def make(emulator: Emulator, **more: Any) -> Made:
@@ -28,10 +22,6 @@ async def managed(emulator: Emulator) -> int:
     return (await emulator.make("/certificates", name="c", type="managed", domain_names=["a.de"]))["id"]
 
 
-def server_target(server: Made, *, private: bool = False) -> dict[str, Any]:
-    return {"type": "server", "server": {"id": server["id"]}, "use_private_ip": private}
-
-
 def ip_target(ip: str) -> dict[str, Any]:
     return {"type": "ip", "ip": {"ip": ip}}
 
@@ -43,7 +33,7 @@ async def test_everything_inline(emulator: Emulator):
         emulator,
         network=network["id"],
         services=[SERVICE],
-        targets=[server_target(server, private=True)],
+        targets=[server_target(server, use_private_ip=True)],
         labels={"a": "b"},
         public_interface=False,
         algorithm={"type": "least_connections"},
@@ -79,7 +69,7 @@ async def test_services_have_defaults_and_updates_are_partial(emulator: Emulator
 async def test_health_checks_with_wildcards_and_without_a_host(emulator: Emulator):
     path = (await make(emulator)).path
     asked = {"domain": "a.de", "path": "/", "status_codes": ["2*", "30?", "*"]}
-    service = {**SERVICE, "health_check": {**CHECK, "protocol": "http", "http": asked}}
+    service = {**SERVICE, "health_check": {**SERVICE["health_check"], "protocol": "http", "http": asked}}
     (shown,) = (await emulator.act(path, "add_service", **service))["services"]
     assert {key: shown["health_check"]["http"][key] for key in asked} == asked
     for http, domain in (({"path": "/x"}, "a.de"), ({"domain": None}, None), ({"path": "/y"}, None)):
@@ -88,15 +78,11 @@ async def test_health_checks_with_wildcards_and_without_a_host(emulator: Emulato
         assert changed["health_check"]["http"]["domain"] == domain
 
 
-async def test_unknown_services(emulator: Emulator):
-    balancer = await make(emulator)
+async def test_a_port_has_one_service(emulator: Emulator):
+    balancer = await make(emulator, services=[SERVICE])
     for action in ("update_service", "delete_service"):
         await deny("not_found", emulator, balancer, action, listen_port=81)
         await deny("invalid_input", emulator, balancer, action)
-
-
-async def test_a_port_has_one_service(emulator: Emulator):
-    balancer = await make(emulator, services=[SERVICE])
     await deny((412, "source_port_already_used"), emulator, balancer, "add_service", **SERVICE)
     http = {"certificates": [await managed(emulator)]}
     https = {"protocol": "https", "listen_port": 443}
@@ -117,14 +103,14 @@ async def test_targets_by_server(emulator: Emulator):
     async def denied(code: str, target: dict[str, Any], action: str = "add_target") -> None:
         await deny(code, emulator, balancer, action, **target)
 
-    public, private = server_target(server), server_target(hidden, private=True)
+    public, private = server_target(server), server_target(hidden, use_private_ip=True)
     await emulator.act(balancer.path, "add_target", **public)
     await denied("target_already_defined", public)
     await denied("resolve_cloud_public_targets_error", server_target(hidden))
     await denied("load_balancer_not_attached_to_network", private)
     await emulator.act(balancer.path, "attach_to_network", network=network["id"], ip="10.0.0.200")
     await emulator.act(balancer.path, "add_target", **private)
-    await denied("resolve_cloud_private_targets_error", server_target(loose, private=True))
+    await denied("resolve_cloud_private_targets_error", server_target(loose, use_private_ip=True))
     await denied("targets_without_use_private_ip", {}, "disable_public_interface")
     await emulator.act(balancer.path, "remove_target", **public)
     await denied("not_found", public, "remove_target")
@@ -238,6 +224,10 @@ async def test_a_certificate_is_locked_while_a_service_gets_it(slow: Emulator, b
     shown = await backend.changed(slow, balancer)
     assert shown["services"][0]["http"]["certificates"] == [certificate]
     await slow.expect("resource_in_use", "DELETE", f"/certificates/{certificate}")
+    used_by = (await slow.get(f"/certificates/{certificate}"))["used_by"]
+    assert used_by == [{"id": balancer["id"], "type": "load_balancer"}]
+    await slow.ok("DELETE", balancer.path)
+    await slow.ok("DELETE", f"/certificates/{certificate}")
 
 
 async def test_targets_by_address(emulator: Emulator):

@@ -5,13 +5,11 @@ import msgspec
 import pytest
 import yaml
 from aiohttp import ClientSession, TCPConnector
-from cloud_emulator import Emulator, Start
+from cloud_emulator import KEY, NOWHERE, Emulator, Start
 
 from hetzner_emulator.backend import RecordsBackend
 from hetzner_emulator.metadata import find_server, metadata
 from hetzner_emulator.models.servers import Server
-
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
 
 
 @pytest.fixture
@@ -48,9 +46,10 @@ async def test_every_path(local: Emulator):
         assert await ask(local, address, path) == (200, text)
     assert (await ask(local, address, "metadata/moon"))[0] == 404
     assert (await ask(local, address, "moon"))[0] == 404
+    assert (await ask(local, "127.0.0.1", "metadata"))[0] == 404, "no server has this address"
 
 
-async def test_the_summary_is_what_cloud_init_reads(local: Emulator):
+async def test_the_summary_and_the_networks_are_what_cloud_init_reads(local: Emulator):
     address = await make(local)
     summary = yaml.safe_load((await ask(local, address, "metadata"))[1])
     assert summary["instance-id"] == 4000001
@@ -58,10 +57,6 @@ async def test_the_summary_is_what_cloud_init_reads(local: Emulator):
     assert summary["vendor_data"].startswith("#cloud-config")
     first = summary["network-config"]["config"][0]["subnets"][0]
     assert first == {"type": "static", "address": f"{address}/32", "gateway": "172.31.1.1"}
-
-
-async def test_private_networks(local: Emulator):
-    address = await make(local)
     (entry,) = yaml.safe_load((await ask(local, address, "metadata/private-networks"))[1])
     names = "ip alias_ips interface_num mac_address network_id network_name network subnet gateway"
     assert list(entry) == names.split()
@@ -77,16 +72,9 @@ async def test_a_server_without_networks_keys_and_data(local: Emulator):
     assert await ask(local, address, "userdata") == (200, "")
 
 
-async def test_unknown_addresses_get_no_metadata(local: Emulator):
-    await make(local)
-    assert (await ask(local, "127.0.0.1", "metadata"))[0] == 404
-
-
 async def test_private_addresses_find_their_server(local: Emulator):
     network = await local.make_network("net", "10.0.0.0/24")
-    created = await local.make_server(
-        networks=[network["id"]], public_net={"enable_ipv4": False, "enable_ipv6": False}
-    )
+    created = await local.make_server(networks=[network["id"]], **NOWHERE)
     server = find_server(local.cloud, "10.0.0.2", network["id"])
     assert isinstance(server, Server)
     assert server.id == created["id"]
@@ -105,10 +93,9 @@ class Asked(RecordsBackend):
 async def test_networks_distinguish_servers_with_the_same_private_address(start: Start):
     asked = Asked()
     local = await start(asked)
-    private = {"public_net": {"enable_ipv4": False, "enable_ipv6": False}}
     networks = [(await local.make_network(name, "10.0.0.0/24"))["id"] for name in "ab"]
     await local.make_server("srv-a", networks=networks[:1], user_data="of a")
-    await local.make_server("srv-b", networks=networks[1:], user_data="of b", **private)
+    await local.make_server("srv-b", networks=networks[1:], user_data="of b", **NOWHERE)
     for server in local.cloud.store.all(Server):
         (attachment,) = server.attachments
         assert attachment.ip == "10.0.0.2"

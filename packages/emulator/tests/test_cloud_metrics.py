@@ -14,6 +14,8 @@ from hetzner_emulator.backend import BackendError, RecordsBackend
 from hetzner_emulator.state.measurements import MAX_SAMPLES, Measurements, Sample, values_at
 from hetzner_emulator.state.records import timestamp
 
+SPAN = {"type": "cpu", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
+
 
 class Measured(RecordsBackend):
     """Says of everything what a test says."""
@@ -63,8 +65,8 @@ async def test_concurrent_requests_share_a_measurement(start: Start):
     emulator = await start(backend)
     emulator.cloud.now = lambda: 1_800_000_000.0
     server = await emulator.make_server()
-    span = {"type": "cpu,cpu", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
-    call = Call(emulator.cloud, "default", {"id": str(server["id"])}, MultiDict(span), {}, "http://test")
+    span = MultiDict(SPAN | {"type": "cpu,cpu"})
+    call = Call(emulator.cloud, "default", {"id": str(server["id"])}, span, {}, "http://test")
     answer = OPERATIONS["GET", "/servers/{id}/metrics"].handler
     await asyncio.gather(*(answer(call) for _ in range(10)))
     assert backend.asked == 1
@@ -72,8 +74,7 @@ async def test_concurrent_requests_share_a_measurement(start: Start):
 
 async def test_records_have_zero_metrics(emulator: Emulator):
     server = await emulator.make_server()
-    span = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
-    values = await ask(emulator, server.path, type="disk", **span)
+    values = await ask(emulator, server.path, **SPAN | {"type": "disk"})
     assert {value for series in values.values() for _, value in series} == {"0"}
 
 
@@ -84,8 +85,7 @@ async def test_a_failed_measurement_is_an_error(start: Start):
 
     emulator = await start(Broken())
     server = await emulator.make_server()
-    span = {"type": "cpu", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
-    error = await emulator.refused("GET", f"{server.path}/metrics", params=span)
+    error = await emulator.refused("GET", f"{server.path}/metrics", params=SPAN)
     assert (error["code"], error["message"]) == ("service_error", "haproxy says nothing")
 
 
@@ -93,18 +93,14 @@ async def test_a_failed_measurement_is_an_error(start: Start):
     ("query", "field"),
     [
         ({"type": "moon"}, "type"),
-        ({"start": "0001-01-01T00:00:00+14:00"}, "start"),
-        ({"start": "soon"}, "start"),
+        *(({"start": start}, "start") for start in ("0001-01-01T00:00:00+14:00", "soon")),
         ({"end": "2025-01-01T00:00:00Z"}, "end"),
-        ({"step": "0"}, "step"),
-        ({"step": "nan"}, "step"),
-        ({"step": "often"}, "step"),
+        *(({"step": step}, "step") for step in ("0", "nan", "often")),
     ],
 )
 async def test_invalid_parameters(emulator: Emulator, query, field):
     server = await emulator.make_server()
-    span = {"type": "cpu", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T00:01:00Z"}
-    await emulator.expect([field], "GET", f"{server.path}/metrics", params=span | query)
+    await emulator.expect([field], "GET", f"{server.path}/metrics", params=SPAN | query)
 
 
 @pytest.mark.parametrize(("step", "most"), [({}, 200), ({"step": "1"}, 500), ({"step": "0.001"}, 500)])
@@ -124,12 +120,9 @@ def test_the_number_of_samples_is_limited_and_deleted_objects_have_none():
     assert kept.of(key) == ()
 
 
-def test_a_total_that_decreased_started_at_zero():
+def test_a_total_that_decreased_started_at_zero_and_open_connections_are_a_total():
     samples = [Sample(0.0, {"a": 90.0}), Sample(10.0, {"a": 20.0})]
     assert values_at(samples, "a", [5.0]) == [(5.0, 2.0)]
-
-
-def test_open_connections_are_a_total():
     samples = [Sample(0.0, {"open_connections": 9.0}), Sample(10.0, {"open_connections": 3.0})]
     assert values_at(samples, "open_connections", [0.0, 10.0, 11.0]) == [(0.0, 3.0), (10.0, 3.0)]
 

@@ -57,7 +57,8 @@ ROUTES = [{"destination": "10.1.0.0/24", "gateway": f"10.0.0.{number}"} for numb
 NETWORK = {"id": 7, "name": "net", "routes": ROUTES}
 FAILED = {"command": "add_route", "resources": [{"type": "network", "id": 7}], "ended": 1000.0}
 FAILED["error"] = {"message": "locked"}
-CERTIFICATE = {"name": "shop", "status": {"error": {"message": "no DNS zone"}}}
+FAILURE = {"error": {"message": "no DNS zone"}}
+CERTIFICATES = [{"name": "shop", "status": FAILURE}, {"name": "up", "status": None}]
 RULE = {"id": 3, "method": "GET", "path": "/servers", "command": "", "seen": 5, "hits": 2}
 QUOTA = {"project": "p", "limit": 3600, "remaining": 359}
 
@@ -76,19 +77,13 @@ QUOTA = {"project": "p", "limit": 3600, "remaining": 359}
         ({"load_balancers": [balancer(ports=())]}, ""),
         ({"servers": [server(n, "off") for n in range(5)]}, "server: s0, s1, s2 and 2 more are off"),
         (
-            {
-                "networks": [{"id": 7, "name": "net", "routes": ROUTES}],
-                "servers": [server(1, network=7, ip="10.0.0.2")],
-            },
+            {"networks": [NETWORK], "servers": [server(1, network=7, ip="10.0.0.2")]},
             "route: 10.1.0.0/24 in net uses the gateway 10.0.0.3, but no server has the gateway's address",
         ),
         ({"now": 1599.0, "actions": [FAILED]}, "action: add_route on network 7 failed: locked"),
         ({"now": 1600.0, "actions": [FAILED]}, ""),
         ({"actions": [{**FAILED, "error": None}]}, ""),
-        (
-            {"certificates": [CERTIFICATE, {"name": "up", "status": None}]},
-            "certificate: shop was not issued: no DNS zone",
-        ),
+        ({"certificates": CERTIFICATES}, "certificate: shop was not issued: no DNS zone"),
         (
             {"faults": [RULE, {**RULE, "hits": 0}]},
             "fault rule: rule 3 applied to 2 of 5 matching requests: GET /servers",

@@ -1,16 +1,8 @@
 from typing import Any
 
-from cloud_emulator import SERVER, Emulator, Made, RecordingBackend, Start
+from cloud_emulator import BY_LABEL, KEY, RULE, SERVER, Emulator, Made, RecordingBackend, Start, server_target
 
 from hetzner_emulator.backend import BackendError, FirewallRule
-
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDlzUOKiDxUmMbMXZPvFdYWhZPGUBsfIAzmyFAxRPBYN someone"
-BY_LABEL = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
-RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
-
-
-def server_target(server: Made) -> dict[str, Any]:
-    return {"type": "server", "server": {"id": server["id"]}}
 
 
 async def new_ip(emulator: Emulator, kind: str, **more: Any) -> Made:

@@ -2,11 +2,9 @@ import asyncio
 from ipaddress import IPv4Network, IPv6Network
 from urllib.parse import parse_qs, urlsplit
 
-from cloud_emulator import SERVER, Emulator, Gate, Start
+from cloud_emulator import BY_LABEL, NOWHERE, SERVER, Emulator, Gate, Start
 
 from hetzner_emulator.backend import BackendError
-
-NOWHERE = {"public_net": {"enable_ipv4": False, "enable_ipv6": False}}
 
 
 async def test_a_new_server(emulator: Emulator):
@@ -32,22 +30,19 @@ async def test_the_largest_user_data(emulator: Emulator):
         await emulator.deny(["user_data"], path, **body, user_data="ä" * (16 * 1024 + 1))  # bytes count
 
 
-async def test_a_name_can_be_as_long_as_a_hostname(emulator: Emulator):
-    longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
-    server = await emulator.make_server(longest)
-    renamed = await emulator.ok("PUT", server.path, {"name": f"z{longest[1:]}"})
-    assert len(renamed["server"]["name"]) == 253
-    for method, path in (("POST", "/servers"), ("PUT", server.path)):
-        await emulator.expect(["name"], method, path, {**SERVER, "name": f"{longest}d"})
-
-
-async def test_names_are_unique_in_a_project(emulator: Emulator):
+async def test_names_are_unique_in_a_project_and_at_most_as_long_as_a_hostname(emulator: Emulator):
     first, second = await emulator.make_server("a"), await emulator.make_server("b")
     error = await emulator.refused("PUT", second.path, {"name": "a"})
     assert (error["status"], error["code"]) == (409, "uniqueness_error")
     assert error["details"] == {"fields": [{"name": "name"}]}
     renamed = await emulator.ok("PUT", first.path, {"name": "c", "labels": {"x": ""}})
     assert (renamed["server"]["name"], renamed["server"]["labels"]) == ("c", {"x": ""})
+    longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
+    server = await emulator.make_server(longest)
+    renamed = await emulator.ok("PUT", server.path, {"name": f"z{longest[1:]}"})
+    assert len(renamed["server"]["name"]) == 253
+    for method, path in (("POST", "/servers"), ("PUT", server.path)):
+        await emulator.expect(["name"], method, path, {**SERVER, "name": f"{longest}d"})
 
 
 async def test_no_capacity(start: Start):
@@ -62,6 +57,9 @@ async def test_no_capacity(start: Start):
     assert (await emulator.ok("PUT", "/_sandbox/settings", {}))["sold_out"] == settings["sold_out"]
     (kind,) = await emulator.get("/server_types?name=cx23")
     assert [place["available"] for place in kind["locations"]] == [True, False, False]
+    settings = await emulator.ok("PUT", "/_sandbox/settings", {"sold_out": "2026-09"})
+    assert {"cx23", "cx53", "cax11", "cax41"} <= settings["sold_out"].keys()
+    assert not {"cpx12", "cpx22", "ccx13"} & settings["sold_out"].keys()
 
 
 async def test_server_types_as_at_hetzner(emulator: Emulator):
@@ -81,12 +79,6 @@ async def test_server_types_as_at_hetzner(emulator: Emulator):
     removed = [*kinds, *await emulator.get("/images?include_deprecated=true&per_page=50")]
     removed += await emulator.get("/load_balancer_types")
     assert not [item["name"] for item in removed if "deprecated" in item or "deprecation" not in item]
-
-
-async def test_sold_out_server_types(emulator: Emulator):
-    settings = await emulator.ok("PUT", "/_sandbox/settings", {"sold_out": "2026-09"})
-    assert {"cx23", "cx53", "cax11", "cax41"} <= settings["sold_out"].keys()
-    assert not {"cpx12", "cpx22", "ccx13"} & settings["sold_out"].keys()
 
 
 async def test_no_address_is_left(start: Start):
@@ -152,19 +144,16 @@ async def test_an_attachment_with_address_and_aliases(emulator: Emulator):
     assert shown["private_net"] == []
 
 
-async def test_networks_of_a_server_must_not_overlap(emulator: Emulator):
+async def test_networks_of_a_server_are_limited_and_must_not_overlap(emulator: Emulator):
     first = (await emulator.make_network("one", "10.0.1.0/24"))["id"]
     second = (await emulator.make_network("two", "10.0.2.0/24"))["id"]
     server = await emulator.make_server(networks=[first])
     await emulator.deny("networks_overlap", f"{server.path}/actions/attach_to_network", network=second)
     await emulator.deny("networks_overlap", "/servers", **SERVER, networks=[first, second])
     await emulator.deny(["networks"], "/servers", **SERVER, networks=[first, first])
-
-
-async def test_a_server_is_in_three_networks_at_most(emulator: Emulator):
     ranges = [(f"10.{i}.0.0/24", f"10.{i}.0.0/16") for i in range(4)]
     networks = [(await emulator.make_network(one, one, ip_range=whole))["id"] for one, whole in ranges]
-    server = await emulator.make_server(networks=networks[:3])
+    server = await emulator.make_server("full", networks=networks[:3])
     attach = f"{server.path}/actions/attach_to_network"
     await emulator.deny("resource_limit_exceeded", attach, network=networks[3])
 
@@ -347,6 +336,5 @@ async def test_an_alias_address_is_released_after_a_failure(emulator: Emulator):
 async def test_a_firewall_applies_to_a_server_once(emulator: Emulator):
     firewall = await emulator.make("/firewalls", name="wall")
     await emulator.deny(["firewalls"], "/servers", **SERVER, firewalls=[{"firewall": firewall["id"]}] * 2)
-    selector = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
-    await emulator.deny(["apply_to"], f"{firewall.path}/actions/apply_to_resources", apply_to=[selector] * 2)
+    await emulator.deny(["apply_to"], f"{firewall.path}/actions/apply_to_resources", apply_to=[BY_LABEL] * 2)
     assert (await emulator.get(firewall.path))["applied_to"] == []

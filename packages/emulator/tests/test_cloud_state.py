@@ -152,21 +152,17 @@ def deletions(emulator: Emulator) -> set[int]:
     return {action.resources[0].id for action in actions if action.command == "delete_server"}
 
 
-def test_an_invalid_state_file(state_file: Path):
-    discover()
-    state_file.write_text("this is not a database, but it is long enough for SQLite" * 20)
-    with pytest.raises(StateFileError, match=rf"{state_file} .*down --force.* delete the file"):
-        Store(state_file)
-
-
-def test_records_of_another_version(state_file: Path):
+def test_records_of_another_version_and_an_invalid_state_file(state_file: Path):
     discover()
     Store(state_file).close()
     with sqlite3.connect(state_file) as database:
         database.execute("INSERT INTO records VALUES ('server', 1, '{\"id\": \"x\"}')")
     database.close()
-    with pytest.raises(StateFileError, match=r"down --force.* delete the file"):
-        Store(state_file)
+    for content in ("", "this is not a database, but it is long enough for SQLite" * 20):
+        if content:
+            state_file.write_text(content)
+        with pytest.raises(StateFileError, match=rf"{state_file} .*down --force.* delete the file"):
+            Store(state_file)
 
 
 async def test_a_read_only_state_file(start: Start, state_file: Path):

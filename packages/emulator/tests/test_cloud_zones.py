@@ -221,14 +221,9 @@ async def test_a_secondary_zone_has_nameservers_and_no_records(emulator: Emulato
     await emulator.deny(["primary_nameservers"], "/zones", name="a.de", mode="secondary")
 
 
-@pytest.mark.parametrize(
-    "name", ["com", "Example.com", "example.com.", "münchen.de", "", "a..b", "-a.de", "a b.de"]
-)
-def test_invalid_zone_names(name: str):
-    assert zone_name_problem(name)
-
-
-def test_valid_names():
+def test_names():
+    invalid = ("com", "Example.com", "example.com.", "münchen.de", "", "a..b", "-a.de", "a b.de")
+    assert [name for name in invalid if not zone_name_problem(name)] == []
     assert not zone_name_problem("xn--mnchen-3ya.de")
     valid = ("@", "*", "*.a", "_dmarc", "a.b", "a-b")
     assert not [name for name in valid if rrset_name_problem(name, "x.de")]
@@ -263,7 +258,6 @@ def test_every_type_has_values(kind: str, value: str):
 def test_types_with_one_record():
     assert set_problem("www", "CNAME", ["a.", "b."], "example.com")
     assert set_problem("@", "CNAME", ["a."], "example.com")
-    assert set_problem("www", "A", ["198.51.100.1", "198.51.100.1"], "example.com")
     assert set_problem("www", "AAAA", ["2001:db8::1", "2001:DB8:0::1"], "example.com")
 
 

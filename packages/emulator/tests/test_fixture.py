@@ -2,11 +2,11 @@
 
 import re
 import subprocess
-import time
 
 import pytest
 
-from tests.child_processes import run
+from tests.ports import listens
+from tests.waiting import wait
 
 pytestmark = pytest.mark.slow
 
@@ -157,21 +157,10 @@ def test_the_process_ends_with_pytest(installed, tmp_path, options):
         command, cwd=tmp_path, env=installed.variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as child:
         try:
-            eventually(lambda: len(list(tmp_path.glob("began-?"))) == (2 if options else 1))
-            ports = {path.read_text() for path in tmp_path.glob("began-?")}
-            assert all(map(answers, ports))
+            wait(lambda: len(list(tmp_path.glob("began-?"))) == (2 if options else 1))
+            ports = {int(path.read_text()) for path in tmp_path.glob("began-?")}
+            assert all(map(listens, ports))
         finally:
             child.kill()
             child.wait(60)
-    eventually(lambda: not any(map(answers, ports)))
-
-
-def answers(port):
-    return not run(["bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}"]).returncode
-
-
-def eventually(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.1)
+    wait(lambda: not any(map(listens, ports)))

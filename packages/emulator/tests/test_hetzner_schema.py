@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import schemathesis
-from cloud_openapi import NEWER, NEWER_ANSWERS, REMOVED_FIELDS, description_path
+from cloud_emulator import RULE
+from cloud_openapi import NEWER, NEWER_ANSWERS, as_it_is_now, description_path
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
@@ -34,7 +35,6 @@ LONGEST_URL = 8190
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEaQde8iCKizUOiXlowY1iEL1yCufgjb3aiatGQNPcHb"
 SUBNET = {"type": "cloud", "network_zone": "eu-central", "ip_range": "10.0.1.0/24"}
 ROUTE = {"destination": "10.100.0.0/16", "gateway": "10.0.1.2"}
-RULE = {"direction": "in", "protocol": "tcp", "port": "80", "source_ips": ["0.0.0.0/0"]}
 RRSET = {"name": "www", "type": "A", "records": [{"value": "198.51.100.1", "comment": "web"}]}
 PORT = {"protocol": "http", "listen_port": 80, "destination_port": 80}
 
@@ -57,20 +57,12 @@ def document() -> Any:
     """The document with what Hetzner has changed since, as ``hetzner_emulator.coverage.NEWER`` says."""
     path = description_path()
     assert path is not None, "these tests are skipped without it"
-    raw = json.loads(path.read_text(), object_hook=_as_it_is_now)
+    raw = json.loads(path.read_text(), object_hook=as_it_is_now)
     for (method, template, status), (other_method, other, other_status) in NEWER_ANSWERS.items():
         answers = raw["paths"][template][method.lower()]["responses"]
         answers[status] = raw["paths"][other][other_method.lower()]["responses"][other_status]
         del answers["204"]
     return schemathesis.openapi.from_dict(raw)
-
-
-def _as_it_is_now(value: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(value.get("required"), list):
-        value["required"] = [name for name in value["required"] if name not in REMOVED_FIELDS]
-    if value.get("enum") == ["server"]:  # assignee_type of Primary IPs
-        value["enum"] = ["server", "load_balancer", "unassigned"]
-    return value
 
 
 @functools.cache
