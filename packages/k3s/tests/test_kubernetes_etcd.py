@@ -23,6 +23,7 @@ from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import ETCDUTL
 from sandbox.site import cache_directory
 from tests.ports import free_port
+from tests.waiting import until
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 
@@ -135,9 +136,7 @@ async def test_a_removed_member_ends_with_a_message(servers):
 
     await when_healthy(remove_node, servers.etcd(1), leaving.name, leaving.address)
 
-    async with asyncio.timeout(60):
-        while not servers.children[2].ended():  # noqa: ASYNC110 - a process
-            await asyncio.sleep(0.1)
+    await until(servers.children[2].ended)
     assert REMOVED in servers.children[2].tail("etcd")
     assert await servers.voters(by=1) == ["m1"]
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k3s_standin.cli import read_flags, start_annotations
-from k3s_standin.configfile import load, merge
+from k3s_standin.configfile import load
 from k3s_standin.configfile import parse as parse_file
 from k3s_standin.errors import UsageError
 from k3s_standin.flags import FLAGS, parse
@@ -172,14 +172,10 @@ def test_unknown_settings_of_a_file(tmp_path):
         ("a: \0", "line 1: .*special characters"),
     ],
 )
-def test_errors_of_a_file_name_the_line(text, words):
-    with pytest.raises(UsageError, match=words):
-        parse_file(text)
-
-
-def test_a_plus_adds_to_the_list_of_the_file_before():
-    first = {"tls-san": ["a"], "debug": False}
-    assert merge(first, {"tls-san+": ["b"], "debug": True}) == {"tls-san": ["a", "b"], "debug": True}
+def test_errors_of_a_file_name_the_file_and_the_line(tmp_path, text, words):
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(UsageError, match=rf"config\.yaml: {words}"):
+        load(tmp_path / "config.yaml")
 
 
 def test_the_folder_of_further_files_is_read_in_order(tmp_path):
@@ -191,9 +187,3 @@ def test_the_folder_of_further_files_is_read_in_order(tmp_path):
     (tmp_path / "config.yaml.d" / "4.yml").mkdir()
     assert load(tmp_path / "config.yaml") == {"node-name": "b", "tls-san": ["one", "two", "three"]}
     assert load(tmp_path / "missing.yaml") == {}
-
-
-def test_errors_of_a_file_name_the_file(tmp_path):
-    (tmp_path / "config.yaml").write_text("nonsense")
-    with pytest.raises(UsageError, match=r"config\.yaml: line 1"):
-        load(tmp_path / "config.yaml")

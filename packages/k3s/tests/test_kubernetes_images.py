@@ -1,7 +1,6 @@
 import re
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -9,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from k3s_standin import manifests
-from tests.ports import free_port
+from tests.ports import free_port, listens
+from tests.waiting import wait
 
 pytestmark = pytest.mark.slow
 
@@ -25,19 +25,6 @@ def running(*command, **variables):
     finally:
         process.terminate()
         process.communicate(timeout=60)
-
-
-def until_it_listens(port):
-    """Wait for a program that says that it starts before it listens."""
-    end = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=60).close()
-        except ConnectionRefusedError:
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        else:
-            return
 
 
 def ask(port, path, **options):
@@ -62,11 +49,10 @@ def test_coredns_has_the_plugins_of_k3ss_corefile_and_of_kubernetes_tests(machin
 
 def test_whoami_takes_the_variables_and_paths_of_the_program_of_that_name(machine_programs):
     port = free_port()
-    with running(
-        machine_programs.bin / "whoami", WHOAMI_PORT_NUMBER=str(port), WHOAMI_NAME="me", PORT="1"
-    ) as process:
+    program = machine_programs.bin / "whoami"
+    with running(program, WHOAMI_PORT_NUMBER=str(port), WHOAMI_NAME="me", PORT="1") as process:
         assert process.stderr.readline().endswith(f"Starting up on port {port}\n")
-        until_it_listens(port)
+        wait(lambda: listens(port))  # it says that it starts before it listens
         status, text = ask(port, "/x?y=1", headers={"X-Test": "1"})
         assert status == 200
         assert f"Name: me\nHostname: {socket.gethostname()}\nIP: " in text

@@ -87,15 +87,6 @@ async def test_pods_of_different_nodes_use_the_clouds_routes(lab):
     await lab.run(2, f"nsenter -t $(pgrep -x whoami) -n {outside}")
 
 
-async def test_pods_reach_the_api_server_at_the_advertised_address(lab):
-    endpoints = await lab.run(
-        1, "k3s kubectl get endpointslices kubernetes -o jsonpath={.endpoints[*].addresses}"
-    )
-    assert endpoints == '["10.0.0.2"]'
-    ask = "nsenter -t $(pgrep -x whoami) -n curl -sk -m 5 https://10.43.0.1/version"
-    assert "Unauthorized" in await lab.run(2, ask)
-
-
 async def test_secrets_are_encrypted_at_rest(lab):
     await lab.run(1, "k3s kubectl create secret generic hidden --from-literal=word=plainly-visible")
     stored = "/var/lib/rancher/k3s/server/db/etcd/member/wal/"

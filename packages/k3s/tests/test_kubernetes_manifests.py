@@ -32,36 +32,25 @@ def test_coredns_waits_for_a_cloud_controller_manager_and_has_k3ss_corefile(pack
     assert corefile.endswith("}\nimport /etc/coredns/custom/*.server\n")
 
 
-@pytest.mark.parametrize(
-    ("address", "addresses", "policy"),
-    [
-        ("10.43.0.10", ["10.43.0.10"], "SingleStack"),
-        ("10.43.0.10,fd43::a", ["10.43.0.10", "fd43::a"], "RequireDualStack"),
-    ],
-)
-def test_coredns_serves_at_an_address_of_each_family(address, addresses, policy):
-    text = manifests.packaged(manifests.variables(address, "cluster.local", ""))["coredns.yaml"]
-    spec = of_kind(text, "Service")["spec"]
-    assert (spec["clusterIP"], spec["clusterIPs"]) == (addresses[0], addresses)
-    assert spec["ipFamilyPolicy"] == policy
+def test_coredns_serves_at_an_address_of_each_family():
+    one, both = ["10.43.0.10"], ["10.43.0.10", "fd43::a"]
+    for addresses, policy in ((one, "SingleStack"), (both, "RequireDualStack")):
+        values = manifests.variables(",".join(addresses), "cluster.local", "")
+        spec = of_kind(manifests.packaged(values)["coredns.yaml"], "Service")["spec"]
+        assert (spec["clusterIP"], spec["clusterIPs"]) == (addresses[0], addresses)
+        assert spec["ipFamilyPolicy"] == policy
 
 
-@pytest.mark.parametrize(
-    ("path", "disabled", "expected"),
-    [
-        ("local-storage.yaml", {"local-storage"}, True),
-        ("metrics-server/auth-reader.yaml", {"metrics-server"}, True),
-        ("metrics-server/auth-reader.yaml", {"auth-reader"}, True),
-        ("metrics-server/deep/x.yaml", {"metrics-server/deep"}, True),
-        ("metrics-server/auth-reader.yaml", {"metrics"}, False),
-        ("mine.JSON", {"mine"}, True),
-        ("mine.txt", {"mine"}, False),
-        ("mine.yaml", {"mine.yaml"}, False),
-        ("coredns.yaml", set(), False),
-    ],
-)
-def test_disable_names_a_file_without_its_ending_or_a_folder(path, disabled, expected):
-    assert is_disabled(path, disabled) is expected
+def test_disable_names_a_file_without_its_ending_or_a_folder():
+    assert is_disabled("local-storage.yaml", {"local-storage"})
+    assert is_disabled("metrics-server/auth-reader.yaml", {"metrics-server"})
+    assert is_disabled("metrics-server/auth-reader.yaml", {"auth-reader"})
+    assert is_disabled("metrics-server/deep/x.yaml", {"metrics-server/deep"})
+    assert is_disabled("mine.JSON", {"mine"})
+    assert not is_disabled("metrics-server/auth-reader.yaml", {"metrics"})
+    assert not is_disabled("mine.txt", {"mine"})
+    assert not is_disabled("mine.yaml", {"mine.yaml"})
+    assert not is_disabled("coredns.yaml", set())
 
 
 def test_disabled_manifests_are_not_written(packaged, tmp_path):

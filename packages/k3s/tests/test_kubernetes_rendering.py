@@ -74,13 +74,10 @@ def test_flags_of_the_user_win():
     assert flags(changed["kube-apiserver"])["v"] == "4"
 
 
-def test_pods_reach_the_api_server_by_the_first_address_of_the_service_range():
+def test_names_of_the_api_server_and_the_issuer_of_tokens():
     assert nth_address("10.43.0.0/16,fd00::/108", 1) == "10.43.0.1"
     assert "10.43.0.1" in serving_names("10.43.0.1", ["203.0.113.9", "", "203.0.113.9"])
     assert serving_names("10.43.0.1", ["a", "a"]).count("a") == 1
-
-
-def test_the_clusters_domain_is_in_the_issuer_of_tokens_and_in_the_api_servers_certificate():
     issuer = "https://kubernetes.default.svc.example.internal"
     server = flags(commands(control_plane(cluster_domain="example.internal"))["kube-apiserver"])
     assert (server["service-account-issuer"], server["api-audiences"]) == (issuer, f"{issuer},k3s")
@@ -108,18 +105,11 @@ def test_address_annotations_as_in_k3s():
     }
 
 
-@pytest.mark.parametrize(
-    ("component", "ours", "cores", "wanted"),
-    [
-        ("kubelet", {}, 8, "1"),
-        ("etcd", {}, 8, "4"),
-        ("etcd", {}, 1, "1"),
-        ("kubelet", {"GOMAXPROCS": "4"}, 8, "4"),
-    ],
-)
-def test_the_environment_of_components(component, ours, cores, wanted):
-    ours = {"PATH": "/bin", "K3S_TOKEN": "secret", "NOTIFY_SOCKET": "/run/systemd/notify", **ours}
-    assert child_environment(component, ours, cores) == {"PATH": "/bin", "GOMAXPROCS": wanted}
+def test_the_environment_of_components():
+    ours = {"PATH": "/bin", "K3S_TOKEN": "secret", "NOTIFY_SOCKET": "/run/systemd/notify"}
+    for component, cores, wanted in (("kubelet", 8, "1"), ("etcd", 8, "4"), ("etcd", 1, "1")):
+        assert child_environment(component, ours, cores) == {"PATH": "/bin", "GOMAXPROCS": wanted}
+    assert child_environment("kubelet", ours | {"GOMAXPROCS": "4"}, 8)["GOMAXPROCS"] == "4"
 
 
 def test_importing_images(monkeypatch, tmp_path, capsys):
@@ -213,9 +203,8 @@ def node(name, address, **metadata):
 
 def test_dns_has_the_internal_addresses_of_the_nodes_that_stay():
     going = node("c", "10.0.0.4", deletionTimestamp="2026-11-21T12:00:00Z")
-    assert node_controller.hosts([node("b", "10.0.0.3"), node("a", "10.0.0.2"), going]) == (
-        "10.0.0.2 a\n10.0.0.3 b\n"
-    )
+    found = node_controller.hosts([node("b", "10.0.0.3"), node("a", "10.0.0.2"), going])
+    assert found == "10.0.0.2 a\n10.0.0.3 b\n"
 
 
 def test_only_our_finalizer_comes_and_goes():

@@ -98,16 +98,12 @@ def test_snapshots_are_pruned_by_name(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["etcd-snapshot-m1-1700000002"]
 
 
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
-        ({"operation": "delete", "name": ["../etcd/name"]}, "path traversal not allowed"),
-        ({"operation": "save", "name": ["x"], "dir": "/missing"}, "stat /missing: no such file"),
-    ],
-)
-def test_places_that_are_refused(tmp_path, request_, says):
-    with pytest.raises(K3sError, match=says):
-        Snapshots(Member(), "m1", SnapshotOptions(tmp_path)).answer(request_)
+def test_places_that_are_refused(tmp_path):
+    taken = Snapshots(Member(), "m1", SnapshotOptions(tmp_path))
+    with pytest.raises(K3sError, match="path traversal not allowed"):
+        taken.answer({"operation": "delete", "name": ["../etcd/name"]})
+    with pytest.raises(K3sError, match="stat /missing: no such file"):
+        taken.answer({"operation": "save", "name": ["x"], "dir": "/missing"})
 
 
 def test_local_snapshots_without_a_working_store(store, tmp_path):
@@ -144,6 +140,7 @@ def test_flags_of_server_and_command(store, tmp_path):
     reset = ["--cluster-reset", "--cluster-reset-restore-path=taken"]
     options = server_options(parse("server", [*words, *reset]).values, "m1", "10.0.0.2")
     assert options.snapshots.s3 == at(store, retention=7)
+    assert "secret" not in repr(options.snapshots.s3)
     store.objects["taken"] = b"all of it"
     path = found(options)
     assert (path, path.read_bytes()) == (tmp_path / "taken", b"all of it")
@@ -154,11 +151,5 @@ def test_flags_of_server_and_command(store, tmp_path):
     with pytest.raises(UsageError, match="s3 bucket name was not set"):
         server_options(parse("server", ["--etcd-s3"]).values, "m1", "10.0.0.2")
     asked = parse("etcd-snapshot", ["--s3", "--s3-bucket=b", "ls"], variables={"AWS_ACCESS_KEY_ID": "ME"})
-    assert request_of(asked.arguments, asked.values) == {
-        "operation": "list",
-        "s3": {"bucket": "b", "access_key": "ME"},
-    }
-
-
-def test_a_secret_is_in_no_text_of_its_options(store):
-    assert "secret" not in repr(at(store))
+    listed = {"operation": "list", "s3": {"bucket": "b", "access_key": "ME"}}
+    assert request_of(asked.arguments, asked.values) == listed

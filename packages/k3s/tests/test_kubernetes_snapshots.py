@@ -102,21 +102,6 @@ def test_a_server_takes_snapshots_as_k3s_does():
     assert options("--etcd-disable-snapshots").snapshots.schedule == ""
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--cluster-reset-restore-path=/x"], "--cluster-reset required with --cluster-reset-restore-path"),
-        (["--cluster-reset", "--server=https://10.0.0.9:6443", "--token=t"], "while server URL is set"),
-        (["--etcd-snapshot-retention=many"], "--etcd-snapshot-retention: 'many' is not a number"),
-        (["--etcd-s3-config-secret=x"], "--etcd-s3-config-secret is not supported"),
-        (["--dir=/x"], "unknown flag --dir"),
-    ],
-)
-def test_server_flags_that_are_refused(words, says):
-    with pytest.raises(UsageError, match=says):
-        options(*words)
-
-
 def asked(*words, settings=None):
     parsed = parse("etcd-snapshot", words, settings=settings)
     return request_of(parsed.arguments, parsed.values)
@@ -136,20 +121,25 @@ def test_requests_to_the_server():
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("read", "words", "says"),
     [
-        ([], "one of save, ls"),
-        (["take"], "one of save, ls"),
-        (["delete"], "no snapshots given for removal"),
-        (["save", "x"], "does not take any arguments"),
-        (["save", "--cluster-init"], "no flag --cluster-init, but k3s server has"),
-        (["save", "--compress"], "unknown flag --compress"),
-        (["save", "--s3-config-secret=x"], "--etcd-s3-config-secret is not supported"),
+        (options, ["--cluster-reset-restore-path=/x"], "--cluster-reset required with --cluster-reset-"),
+        (options, ["--cluster-reset", "--server=https://10.0.0.9:6443", "--token=t"], "server URL is set"),
+        (options, ["--etcd-snapshot-retention=many"], "--etcd-snapshot-retention: 'many' is not a number"),
+        (options, ["--etcd-s3-config-secret=x"], "supports no Secret with S3 settings"),
+        (options, ["--dir=/x"], "unknown flag --dir"),
+        (asked, [], "one of save, ls"),
+        (asked, ["take"], "one of save, ls"),
+        (asked, ["delete"], "no snapshots given for removal"),
+        (asked, ["save", "x"], "does not take any arguments"),
+        (asked, ["save", "--cluster-init"], "no flag --cluster-init, but k3s server has"),
+        (asked, ["save", "--compress"], "unknown flag --compress"),
+        (asked, ["save", "--s3-config-secret=x"], "--etcd-s3-config-secret is not supported"),
     ],
 )
-def test_arguments_that_are_refused(words, says):
+def test_words_that_are_refused(read, words, says):
     with pytest.raises(UsageError, match=says):
-        asked(*words)
+        read(*words)
 
 
 @pytest.mark.parametrize(

@@ -54,12 +54,9 @@ def test_texts(text):
     assert load_documents(f"a: {text}") == [{"a": text}]
 
 
-def test_keys_become_those_of_json():
+def test_documents_anchors_merges_and_keys():
     ((found),) = load_documents("{a: 1, 2: b, on: c, 2024-01-01: e}")
     assert json.loads(json.dumps(found)) == {"a": 1, "2": "b", "true": "c", "2024-01-01": "e"}
-
-
-def test_documents_anchors_and_merges():
     assert load_documents("b: &b {x: 1}\nc: {<<: *b, z: 2}\n---\n---\n7") == [
         {"b": {"x": 1}, "c": {"x": 1, "z": 2}},
         None,

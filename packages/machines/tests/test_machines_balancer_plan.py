@@ -1,5 +1,6 @@
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck as Health
@@ -98,11 +99,7 @@ def test_https_has_its_certificates_and_redirects_http():
     assert "redirect scheme https code 301" in text
     assert "redirect" not in one(secure(443))
     assert "%[var(txn.host)]:8443" in one(secure(8443, redirect_http=True))
-
-
-def test_only_a_service_without_certificate_waits():
-    text = one(LoadBalancerService("https", 443, 1, False, HealthCheck("tcp", 1, 15, 10, 3)))
-    assert "frontend" not in text
+    assert "frontend" not in one(replace(secure(443), certificates=())), "it waits for a certificate"
 
 
 def test_a_service_at_port_80_is_not_covered_by_a_redirect():

@@ -21,17 +21,13 @@ SEVERAL = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("routes", "found"),
-    [
-        ([{"dst": "default", "dev": "eth0"}], ["eth0"]),
-        ([{"dst": "default", "dev": "wlan0"}, {"dst": "default", "dev": "eth0"}], ["eth0", "wlan0"]),
-        ([{"dst": "default", "nexthops": [{"dev": "a"}, {"dev": "b.100"}]}], ["a", "b.100"]),
-        (SEVERAL, ["eth0", "tun0"]),
-    ],
-)
-def test_uplinks_are_interfaces_with_a_default_route(routes, found):
-    assert internet.ways_out(routes) == found
+def test_uplinks_are_interfaces_with_a_default_route():
+    eth0, wlan0 = ({"dst": "default", "dev": name} for name in ("eth0", "wlan0"))
+    assert internet.ways_out([eth0]) == ["eth0"]
+    assert internet.ways_out([wlan0, eth0]) == ["eth0", "wlan0"]
+    hops = [{"dst": "default", "nexthops": [{"dev": "a"}, {"dev": "b.100"}]}]
+    assert internet.ways_out(hops) == ["a", "b.100"]
+    assert internet.ways_out(SEVERAL) == ["eth0", "tun0"]
 
 
 @pytest.mark.parametrize("routes", [[], [{"dst": "default"}], [{"dst": "default", "dev": 'a"; flush'}]])

@@ -49,7 +49,8 @@ def boot(**changes) -> records.Boot:
     return records.Boot(**facts | changes)
 
 
-def test_hierarchies_of_a_mixed_host():
+def test_hierarchies_of_a_mixed_host_and_of_one_with_only_version_2():
+    assert cgroups.parse(OWN_V2, MOUNTS_V2) == (cgroups.Mounted(Path("/sys/fs/cgroup"), "cgroup2", "", ""),)
     assert set(cgroups.parse(OWN_V1, MOUNTS_V1)) == {
         cgroups.Mounted(Path("/sys/fs/cgroup/unified/user"), "cgroup2", "unified", ""),
         cgroups.Mounted(Path("/sys/fs/cgroup/systemd/user"), "cgroup", "systemd", "none,name=systemd"),
@@ -59,22 +60,12 @@ def test_hierarchies_of_a_mixed_host():
     }
 
 
-def test_a_host_with_only_version_2():
-    assert cgroups.parse(OWN_V2, MOUNTS_V2) == (cgroups.Mounted(Path("/sys/fs/cgroup"), "cgroup2", "", ""),)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "wanted"),
-    [
-        ("cgroup", "memory", {"memory.limit_in_bytes": "4294967296"}),
-        ("cgroup", "cpu,cpuacct", {"cpu.cfs_quota_us": "200000"}),
-        ("cgroup", "cpuacct", {}),
-        ("cgroup2", "unified", {}),
-        ("cgroup2", "", {"cpu.max": "200000 100000", "memory.max": "4294967296"}),
-    ],
-)
-def test_limits_are_those_of_the_server_type(kind, name, wanted):
-    assert cgroups.limits(kind, name, 2, 4.0) == wanted
+def test_limits_are_those_of_the_server_type():
+    assert cgroups.limits("cgroup", "memory", 2, 4.0) == {"memory.limit_in_bytes": "4294967296"}
+    assert cgroups.limits("cgroup", "cpu,cpuacct", 2, 4.0) == {"cpu.cfs_quota_us": "200000"}
+    assert cgroups.limits("cgroup", "cpuacct", 2, 4.0) == cgroups.limits("cgroup2", "unified", 2, 4.0) == {}
+    both = {"cpu.max": "200000 100000", "memory.max": "4294967296"}
+    assert cgroups.limits("cgroup2", "", 2, 4.0) == both
 
 
 def test_cgroups_of_a_site_are_found_and_removed(tmp_path):
@@ -99,6 +90,8 @@ def test_mounts_of_a_root():
     assert volume in steps
     assert root.File("run/ccmfs/product_serial", "7\n") in steps
     assert all(not s.target.startswith("/") for s in steps if isinstance(s, root.Mount))
+    separators = root.overlay_options("/a:b,c\\d")
+    assert separators == "lowerdir=/a\\:b\\,c\\\\d,upperdir=upper,workdir=work"
 
 
 @pytest.mark.parametrize(
@@ -166,22 +159,10 @@ def test_cgroups_of_a_root_follow_the_host():
     assert targets == ["sys/fs/cgroup"]
 
 
-def test_paths_with_separators_survive_in_overlay_options():
-    assert root.overlay_options("/a:b,c\\d") == "lowerdir=/a\\:b\\,c\\\\d,upperdir=upper,workdir=work"
-
-
-@pytest.mark.parametrize(
-    ("status", "end"),
-    [
-        (signal.SIGHUP, records.REBOOT),
-        (signal.SIGINT, records.POWEROFF),
-        (signal.SIGKILL, records.KILLED),
-        (0, records.KILLED),
-        (1 << 8, records.KILLED),
-    ],
-)
-def test_the_kernel_tells_power_off_from_reboot(status, end):
-    assert guest.ending(int(status)) == end
+def test_the_kernel_tells_power_off_from_reboot():
+    assert guest.ending(int(signal.SIGHUP)) == records.REBOOT
+    assert guest.ending(int(signal.SIGINT)) == records.POWEROFF
+    assert {guest.ending(status) for status in (int(signal.SIGKILL), 0, 1 << 8)} == {records.KILLED}
 
 
 def test_a_process_is_known_by_its_start_too():
@@ -442,14 +423,8 @@ MOUNTS = """\
 """
 
 
-@pytest.mark.parametrize(
-    ("folder", "found"),
-    [
-        ("/state", ["/state/it s/root", "/state"]),
-        ("/state/it s", ["/state/it s/root"]),
-        ("/state/it", []),
-        ("/statement/x", []),
-    ],
-)
-def test_mounts_below_a_folder(folder, found):
-    assert mounts.below(Path(folder), MOUNTS) == [Path(point) for point in found]
+def test_mounts_below_a_folder():
+    outer, inner = Path("/state"), Path("/state/it s/root")
+    assert mounts.below(outer, MOUNTS) == [inner, outer]
+    assert mounts.below(inner.parent, MOUNTS) == [inner]
+    assert mounts.below(Path("/state/it"), MOUNTS) == mounts.below(Path("/statement/x"), MOUNTS) == []
