@@ -16,6 +16,7 @@ from pulumi_plugins.hcloud.provider import delete_begun
 from pulumi_plugins.hcloud.server import Server
 from tests.pulumi_cloud import EmulatedCloud, lab_at
 from tests.pulumi_lab import TOKEN, Lab
+from tests.waiting import wait
 
 pytestmark = pytest.mark.slow
 
@@ -205,17 +206,11 @@ def test_a_deleted_server_is_created_again_with_its_network(hetzner: Lab, cloud:
     [
         ("h.Volume('v', size=10)", "the resource type 'hcloud:index/volume:Volume'"),
         ("h.get_network(name='n')", "Method not implemented"),
-        (
-            "h.Server('s', server_type='cpx22', image='debian-12', iso='x')",
-            "the input 'iso' of hcloud:index/server:Server",
-        ),
+        ("h.Server('s', server_type='cpx22', image='debian-12', iso='x')", "the input 'iso' of hcloud:"),
         ("h.Provider('p', endpoint_hetzner='x')", "the provider setting 'endpointHetzner'"),
         ("h.SshKey('k', public_key='nonsense')", "POST /ssh_keys: "),
         ("h.Server('s', server_type='cx0', image='debian-12')", "server type 'cx0' not found"),
-        (
-            "h.SshKey('k', public_key='x', opts=O(provider=h.Provider('p', token='x')))",
-            "must have exactly 64",
-        ),
+        ("h.SshKey('k', public_key='x', opts=O(provider=h.Provider('p', token='x')))", "exactly 64"),
     ],
 )
 def test_error_messages(hetzner: Lab, body: str, error: str) -> None:
@@ -234,10 +229,8 @@ def test_an_unreachable_api(tmp_path: Path) -> None:
 def signalled(lab: Lab, number: signal.Signals, when: Callable[[], object]) -> int:
     """Signal an `up` as soon as something is so; its exit status."""
     lab.program(BASE)
-    process, deadline = lab.start("up", "--yes"), time.monotonic() + 200
-    while not when():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    process = lab.start("up", "--yes")
+    wait(when, 200)
     process.send_signal(number)
     process.communicate(timeout=200)
     return process.returncode

@@ -229,12 +229,9 @@ def test_objects_are_replaced_for_another_cluster(kube: Lab) -> None:
     assert "+-2 to replace" in out
 
 
-def test_an_unsupported_setting(kube: Lab) -> None:
+def test_unsupported_settings_and_resources(kube: Lab, cluster: ControlPlane) -> None:
     out = kube.up(body('k.core.v1.ConfigMap("a", opts=o)'), status=1, PROVIDER='{"always_render": true}')
     assert "the provider setting 'alwaysRender'" in out
-
-
-def test_patch_resources_are_not_supported(kube: Lab, cluster: ControlPlane) -> None:
     program = 'k.core.v1.ConfigMapPatch("a", metadata={"name": "part"}, data={"a": "b"}, opts=o)'
     out = kube.up(body(program), status=1)
     assert "does not support resources of type 'kubernetes:core/v1:ConfigMapPatch'" in out

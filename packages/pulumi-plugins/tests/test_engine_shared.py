@@ -24,6 +24,7 @@ from pulumi_plugins.shared import VARIABLE, serving
 from sandbox.site import cache_directory
 from tests.child_processes import run
 from tests.pulumi_lab import ROOT, Lab, pulumi
+from tests.waiting import wait
 
 SECONDS = 60
 URN = "urn:pulumi:dev::lab::hcloud:index/sshKey:SshKey::k"
@@ -88,10 +89,7 @@ with serving(os.environ, pathlib.Path(sys.argv[1])) as more:
         plugin.kill()
         plugin.communicate(timeout=SECONDS)
         assert path.exists()
-    until = time.monotonic() + SECONDS
-    while path.parent.exists():
-        assert time.monotonic() < until, "it goes on"
-        time.sleep(0.05)
+    wait(lambda: not path.parent.exists())
 
 
 def ask(stack: ExitStack, path: str, asked: dict[str, object], *files: int) -> TextIO:

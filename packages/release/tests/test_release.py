@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from sandbox.kubernetes.components import HELM
 from sandbox.site import cache_directory
 from tests.child_processes import run
 from tests.prepared import programs
+from tests.waiting import wait
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # Helm and the images' layers may be made first
 
@@ -122,11 +122,9 @@ def test_another_folder_makes_the_same_bytes_but_for_what_was_tested_and_a_kille
 ) -> None:
     target = other_clone / "dist" / VERSION
     with start(other_clone) as process:
-        end = time.monotonic() + SECONDS
-        while not list(other_clone.glob(f"dist/.{VERSION}.partial/folder/*.whl")):
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        begun = f"dist/.{VERSION}.partial/folder/*.whl"
+        wait(lambda: process.poll() is not None or list(other_clone.glob(begun)), SECONDS)
+        assert process.poll() is None, process.communicate()
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=SECONDS)
     assert not target.exists()
@@ -140,10 +138,9 @@ def test_another_folder_makes_the_same_bytes_but_for_what_was_tested_and_a_kille
     assert code == 0, said
     first, second = contents(made), contents(target)
     assert "| Python | 3.99.1 |" in second["RELEASE.md"].decode()
-    differ = {
-        name for name, content in first.items() if second.get(name) != content and not is_signature(name)
-    }
-    assert second.keys() == {name for name in first if not is_signature(name)}
+    files = {name: content for name, content in first.items() if not is_signature(name)}
+    differ = {name for name, content in files.items() if second.get(name) != content}
+    assert second.keys() == files.keys()
     assert differ == {"RELEASE.md", "checksums.txt"}
     lines = [set(one["checksums.txt"].decode().splitlines()) for one in (first, second)]
     assert {line.partition("  ")[2] for line in lines[0] ^ lines[1]} == {"RELEASE.md"}

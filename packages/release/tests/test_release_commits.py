@@ -31,30 +31,20 @@ def names(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_copy_of_the_commit_has_nothing_that_was_not_committed(clone: Path, tmp_path: Path) -> None:
-    (clone / "tracked").write_text("2")
-    (clone / "new").write_text("x")
-    commits.export(clone, tmp_path / "copy")
-    assert names(tmp_path / "copy") == [".gitignore", "program", "tracked"]
-    assert (tmp_path / "copy" / "tracked").read_text() == "1"
-    assert (tmp_path / "copy" / "program").stat().st_mode & 0o777 == 0o755
-
-
-def test_a_copy_of_the_tree_has_what_was_changed_but_nothing_ignored(clone: Path, tmp_path: Path) -> None:
-    (clone / "tracked").write_text("2")
-    (clone / "program").unlink()
-    (clone / "new").write_text("x")
-    commits.copy(clone, tmp_path / "copy")
-    assert names(tmp_path / "copy") == [".gitignore", "new", "tracked"]
-    assert (tmp_path / "copy" / "tracked").read_text() == "2"
-
-
-def test_changes_are_all_that_is_not_as_it_was_committed(clone: Path) -> None:
+def test_changes_and_copies_of_the_commit_and_of_the_tree(clone: Path, tmp_path: Path) -> None:
     assert commits.changes(clone) == []
     (clone / "tracked").write_text("2")
     (clone / "program").unlink()
     (clone / "new file").write_text("x")
     assert sorted(commits.changes(clone)) == ["new file", "program", "tracked"]
+    committed, changed = tmp_path / "committed", tmp_path / "changed"
+    commits.export(clone, committed)
+    assert names(committed) == [".gitignore", "program", "tracked"]
+    assert (committed / "tracked").read_text() == "1"
+    assert (committed / "program").stat().st_mode & 0o777 == 0o755
+    commits.copy(clone, changed)
+    assert names(changed) == [".gitignore", "new file", "tracked"]
+    assert (changed / "tracked").read_text() == "2"
 
 
 def test_the_same_files_are_the_same_tree_in_another_commit(clone: Path) -> None:

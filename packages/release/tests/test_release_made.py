@@ -43,9 +43,8 @@ def test_the_images_and_their_index_are_those_that_were_built(folder: Path) -> N
     assert made.reference == NAME
     assert made.images == IMAGES
     assert made.index == index_of(IMAGES, LABELS)
-    assert {blob.digest for blob in made.below} == {
-        blob.digest for one in IMAGES for blob in (one.manifest, *one.blobs)
-    }
+    blobs = {blob.digest for one in IMAGES for blob in (one.manifest, *one.blobs)}
+    assert {blob.digest for blob in made.below} == blobs
 
 
 def edited(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:

@@ -30,7 +30,9 @@ def verify(signature: bytes, content: bytes) -> None:
 
 
 def test_the_bundle_has_what_its_specification_asks_for() -> None:
-    bundle = json.loads(Signer(KEY).bundle(b"content"))
+    text = Signer(KEY).bundle(b"content")
+    assert text == Signer(KEY).bundle(b"content"), "the same content has the same signature"
+    bundle = json.loads(text)
     assert bundle.pop("mediaType") == "application/vnd.dev.sigstore.bundle.v0.3+json"
     assert bundle["verificationMaterial"].keys() == {"publicKey"}
     message = bundle["messageSignature"]
@@ -39,10 +41,6 @@ def test_the_bundle_has_what_its_specification_asks_for() -> None:
     verify(base64.b64decode(message["signature"]), b"content")
     with pytest.raises(InvalidSignature):
         verify(base64.b64decode(message["signature"]), b"contents")
-
-
-def test_the_same_content_has_the_same_signature() -> None:
-    assert Signer(KEY).bundle(b"x") == Signer(KEY).bundle(b"x") != Signer(KEY).bundle(b"y")
 
 
 def test_every_file_gets_a_bundle_and_the_list_a_signature_alone(tmp_path: Path) -> None:

@@ -70,13 +70,7 @@ def test_versions_of_kubernetes_leave_records_side_by_side_with_that_of_all_test
 @pytest.mark.parametrize("ran", [{}, {"Kubernetes": "1.36.3"}])
 def test_a_run_that_ran_another_kubernetes_than_it_was_to_leaves_nothing(tmp_path: Path, ran) -> None:
     file = junit(tmp_path / "0.xml", case("a", **ran))
-    with pytest.raises(
-        ReleaseError,
-        match=(
-            r"Kubernetes 1\.34\.4 was requested, but the tests ran with Kubernetes "
-            r"(None|1\.36\.3)"
-        ),
-    ):
+    with pytest.raises(ReleaseError, match=r"Kubernetes 1\.34\.4 .* Kubernetes (None|1\.36\.3)"):
         read_run([file], TREE_ID, "machines", kubernetes="1.34.4")
     file = junit(tmp_path / "0.xml", case("a", Kubernetes="1.34.4"))
     assert read_run([file], TREE_ID, "machines", kubernetes="1.34.4").tests == "kubernetes"

@@ -29,17 +29,14 @@ def test_the_image_has_it() -> None:
     ]
 
 
-def test_the_chart_has_it_and_asks_for_the_image_of_it() -> None:
+def test_the_emulator_and_the_chart_have_it_and_the_chart_asks_for_the_image_of_it() -> None:
+    with (TREE / "packages/emulator/pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["version"] == VERSION
     text = CHART.read_text(encoding="utf-8")
     made = runpy.run_path(str(TREE / "charts" / "render.py"))
     assert made["with_version"](text) == text, "run: python charts/render.py"
     chart = yaml.safe_load(text)
     assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
-
-
-def test_the_emulator_has_it() -> None:
-    with (TREE / "packages/emulator/pyproject.toml").open("rb") as file:
-        assert tomllib.load(file)["project"]["version"] == VERSION
 
 
 def test_a_file_without_it_is_named(tmp_path: Path) -> None:
