@@ -39,8 +39,7 @@ def pretended_sandbox(clone: Site, backend: str) -> Iterator[subprocess.Popen[by
         child.stdout.readline()
         process = processes.identify(child.pid)
         assert process is not None
-        daemon.note(
-            clone, Running(child.pid, backend, "instant", "", clone.port, process.start_time, process.boot_id)
-        )
+        known = {"start_time": process.start_time, "boot_id": process.boot_id}
+        daemon.note(clone, Running(child.pid, backend, "instant", "", clone.port, **known))
         yield child
         child.kill()

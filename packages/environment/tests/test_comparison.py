@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from sandbox.comparison import stage
 from sandbox.exit_codes import exit_code
 from sandbox.kubernetes.toolchain import Toolchain
 from tests.child_processes import run, script
+from tests.waiting import wait
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -60,11 +60,8 @@ def test_a_cluster_that_does_not_start(tmp_path, capsys):
 @pytest.mark.slow
 def test_ctrl_c_removes_everything(command, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
-        deadline = time.monotonic() + 120
-        while not any("kube-apiserver" in line for line in commands_below(tmp_path)):
-            assert running.poll() is None, running.stdout.read()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait(lambda: running.poll() is not None or "kube-apiserver" in "".join(commands_below(tmp_path)), 120)
+        assert running.poll() is None, running.stdout.read()
         os.kill(running.pid, signal.SIGINT)
         said = running.communicate(timeout=120)[0]
     assert running.returncode == 130, said

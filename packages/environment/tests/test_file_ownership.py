@@ -28,12 +28,8 @@ def test_files_that_root_creates_for_a_user(tmp_path):
         cache / "sites.json",
         cache / "toolchain/a/bin/kubectl",
     ]
-    roots = [
-        clone / ".git/index",
-        clone / ".sandbox/machines/1/etc/shadow",
-        cache / "image/rootfs/etc/shadow",
-    ]
-    files_of(*mine, *roots, elsewhere / "mine")
+    own = [clone / ".git/index", clone / ".sandbox/machines/1/etc/shadow", cache / "image/rootfs/etc/shadow"]
+    files_of(*mine, *own, elsewhere / "mine")
     (clone / "linked").hardlink_to(elsewhere / "mine")
     (clone / "pointer").symlink_to(elsewhere / "mine")
     os.chown(clone, USER, USER)
@@ -47,7 +43,7 @@ def test_files_that_root_creates_for_a_user(tmp_path):
     folders = [cache, cache / "toolchain/b/bin", clone / "ccm", clone / ".sandbox"]
     given = [*mine, *folders, cache / "toolchain/b/bin/kubectl"]
     assert [path for path in given if path.stat().st_uid != USER] == []
-    assert [path for path in (*roots, elsewhere / "mine") if path.stat().st_uid != 0] == []
+    assert [path for path in (*own, elsewhere / "mine") if path.stat().st_uid != 0] == []
 
 
 def test_root_by_sudo_uses_the_users_cache():

@@ -28,19 +28,15 @@ def named(found: list[Finding]) -> dict[str, Finding]:
     return {finding.what: finding for finding in found}
 
 
-@pytest.mark.parametrize(
-    ("lacking", "what", "said"),
-    [
-        ({}, "", ""),
-        ({"memory": GIB}, "memory", "./dev up --workers 0"),
-        ({"ipv6": "its kernel has no IPv6"}, "IPv6", "its kernel has no IPv6"),
-    ],
-)
-def test_warnings(lacking, what, said):
-    found = findings(replace(ROOMY, **lacking), THREE)
-    assert [one.what for one in found if one.severity != "ok"] == ([what] if what else [])
-    assert any(said in one.found + one.remedy for one in found)
-    refuse(found)
+def test_warnings():
+    assert {one.severity for one in findings(ROOMY, THREE)} == {"ok"}
+    no_ipv6 = "its kernel has no IPv6"
+    for lacking, said in (({"memory": GIB}, "./dev up --workers 0"), ({"ipv6": no_ipv6}, no_ipv6)):
+        found = findings(replace(ROOMY, **lacking), THREE)
+        (warning,) = [one for one in found if one.severity != "ok"]
+        assert warning.what.lower() in lacking
+        assert said in warning.found + warning.remedy
+        refuse(found)
 
 
 def test_too_few_free_inotify_instances():
@@ -49,9 +45,7 @@ def test_too_few_free_inotify_instances():
     assert finding.severity == "stop"
     assert finding.found == f"the environment needs {THREE.instances}, and 20 of 128 are free"
     assert finding.remedy == "sudo sysctl -w fs.inotify.max_user_instances=1024"
-    with pytest.raises(
-        MissingRequirement, match=r"nothing was created:\n  inotify instances: .* → sudo sysctl"
-    ):
+    with pytest.raises(MissingRequirement, match=r":\n  inotify instances: .* → sudo sysctl"):
         refuse(findings(facts, THREE))
 
 

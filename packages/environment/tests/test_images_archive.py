@@ -88,17 +88,20 @@ def test_full_names_of_images(name, full):
     assert full_name(full) == full
 
 
-def test_reading_a_docker_archive(file):
-    assert read(file(docker("app:1", "me/app", architecture="arm64"))) == Contents(
-        ("docker.io/library/app:1", "docker.io/me/app:latest"), frozenset({"arm64"})
-    )
+NAMED = Contents(("docker.io/library/app:1",), frozenset({"amd64"}))
+SEVERAL = Contents(("docker.io/library/app:1", "docker.io/me/app:latest"), frozenset({"arm64"}))
 
 
 @pytest.mark.parametrize(
-    "annotations", [{archive.NAME: "app:1", archive.REFERENCE: "1"}, {archive.REFERENCE: "app:1"}]
+    ("files", "contents"),
+    [
+        (docker("app:1", "me/app", architecture="arm64"), SEVERAL),
+        (layout({archive.NAME: "app:1", archive.REFERENCE: "1"}), NAMED),
+        (layout({archive.REFERENCE: "app:1"}), NAMED),
+    ],
 )
-def test_reading_an_oci_layout(file, annotations):
-    assert read(file(layout(annotations))) == Contents(("docker.io/library/app:1",), frozenset({"amd64"}))
+def test_reading_an_archive(file, files, contents):
+    assert read(file(files)) == contents
 
 
 def test_architectures_of_an_index(file):
@@ -130,11 +133,8 @@ def test_the_layout_for_a_node(file, tmp_path):
     with tarfile.open(tmp_path / "plain.tar", "r:") as tar:
         (entry,) = json.load(tar.extractfile("index.json"))["manifests"]
         assert json.load(tar.extractfile("./blobs/sha256/c")) == {"architecture": "amd64"}
-    assert entry["annotations"] == {
-        archive.NAME: "docker.io/library/app:1",
-        archive.REFERENCE: "app:1",
-        "other": "kept",
-    }
+    kept = {archive.REFERENCE: "app:1", "other": "kept"}
+    assert entry["annotations"] == {archive.NAME: "docker.io/library/app:1", **kept}
     assert read(tmp_path / "plain.tar") == read(path)
 
 
@@ -171,9 +171,8 @@ def test_folders_and_pipes_are_refused(tmp_path):
             read(path)
 
 
-KEYS = st.sampled_from(
-    ["RepoTags", "Config", "architecture", "manifests", "annotations", archive.NAME, "digest", "config"]
-)
+NAMES = "RepoTags Config architecture manifests annotations digest config"
+KEYS = st.sampled_from([*NAMES.split(), archive.NAME])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),

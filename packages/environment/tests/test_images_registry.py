@@ -25,6 +25,7 @@ from tests.prepared import programs
 LAYER = make_layer({"file": File(os.urandom(3 * 1024 * 1024))}, epoch=0)
 IMAGE = describe(PLATFORMS[0], [LAYER], {}, {}, epoch=0)
 INDEX = index_of([IMAGE], {})
+ACCEPT = {"Accept": INDEX.media_type}
 BLOB = next(blob for blob in IMAGE.blobs if blob.content == LAYER.content)
 
 
@@ -54,7 +55,7 @@ def push(program, root, name):
 
 
 async def is_there(client, url):
-    async with client.head(url, headers={"Accept": INDEX.media_type}) as answer:
+    async with client.head(url, headers=ACCEPT) as answer:
         return answer.status == 200
 
 
@@ -65,9 +66,7 @@ async def test_pushed_images_have_full_names(program, tmp_path, address):
         assert not (tmp_path / "kept").exists(), "it starts at the first request"
         await asyncio.to_thread(push, program, root, "app")
         for name in ("app", "library/app"):
-            async with client.get(
-                f"{root}/v2/{name}/manifests/1", headers={"Accept": INDEX.media_type}
-            ) as answer:
+            async with client.get(f"{root}/v2/{name}/manifests/1", headers=ACCEPT) as answer:
                 assert await answer.read() == INDEX.content
                 assert answer.headers["Docker-Content-Digest"] == INDEX.digest
             async with client.get(f"{root}/v2/{name}/blobs/{BLOB.digest}") as answer:
@@ -142,28 +141,17 @@ async def test_a_registry_that_does_not_start(tmp_path, address, program, said):
         assert said in (await answer.json())["errors"][0]["message"]
 
 
-FAMILIES = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::ffff:127.0.0.1")]
 )
-
-
-@FAMILIES
-def test_the_user_of_a_connection(family, host):
-    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(family) as client:
-        client.connect((host, listening.getsockname()[1]))
-        accepted, peer = listening.accept()
-        accepted.close()
-        assert user_of(peer, listening.getsockname()) == os.geteuid()
-        assert user_of(("127.0.0.1", 1), listening.getsockname()) is None
-
-
-@FAMILIES
-def test_the_user_of_a_closed_connection(family, host):
-    """The kernel shows user 0 for it, which has all permissions, although data may be left."""
+def test_the_user_of_an_open_and_of_a_closed_connection(family, host):
+    """The kernel shows user 0 for a closed one, which has all permissions, although data may be left."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         with socket.socket(family) as client:
             client.connect((host, listening.getsockname()[1]))
             accepted, peer = listening.accept()
+            assert user_of(peer, listening.getsockname()) == os.geteuid()
+            assert user_of(("127.0.0.1", 1), listening.getsockname()) is None
             client.sendall(b"DELETE")
         with accepted:
             accepted.settimeout(60)

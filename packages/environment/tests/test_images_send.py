@@ -101,9 +101,8 @@ def test_disks_that_can_not_share_files(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "link", refuse)
     airgap.place(archive, replaced, tmp_path)
     assert shared.read_text() == "as it was"
-    assert [(path.name, path.read_bytes()) for path in (tmp_path / FOLDER).iterdir()] == [
-        (archive.name, b"one")
-    ]
+    found = {path.name: path.read_bytes() for path in (tmp_path / FOLDER).iterdir()}
+    assert found == {archive.name: b"one"}
 
 
 def test_links_of_a_machine_are_not_followed(tmp_path):

@@ -3,9 +3,7 @@ import json
 import socket
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pretended import commands_below
@@ -22,15 +20,6 @@ pytestmark = pytest.mark.slow
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
-async def eventually(cluster: ControlPlane, path: str, wanted: Callable[[Any], bool]) -> Any:
-    async with asyncio.timeout(60):
-        while True:
-            found = await asyncio.to_thread(cluster.api().get, path)
-            if found is not None and wanted(found):
-                return found
-            await asyncio.sleep(0.05)
-
-
 async def test_hollow_nodes_register_like_a_kubelet_with_an_external_cloud(
     kubernetes: Toolchain, tmp_path: Path
 ) -> None:
@@ -38,10 +27,10 @@ async def test_hollow_nodes_register_like_a_kubelet_with_an_external_cloud(
         ControlPlane(kubernetes, tmp_path) as cluster,
         HollowNodes(cluster.url, tmp_path / "tls") as nodes,
     ):
-        await asyncio.gather(
-            nodes.power_on(HollowNode("a", node_ip="10.0.0.2")), nodes.power_on(HollowNode("b"))
-        )
-        node = await eventually(cluster, "/api/v1/nodes/a", lambda n: n["spec"].get("podCIDR"))
+        both = HollowNode("a", node_ip="10.0.0.2"), HollowNode("b")
+        await asyncio.gather(*map(nodes.power_on, both))
+        await until(lambda: cluster.api().get("/api/v1/nodes/a")["spec"].get("podCIDR"))
+        node = cluster.api().get("/api/v1/nodes/a")
         lease = cluster.api().get("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/a")
 
     assert UNINITIALIZED in {taint["key"] for taint in node["spec"]["taints"]}

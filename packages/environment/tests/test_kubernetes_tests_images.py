@@ -1,8 +1,6 @@
 import json
 import tarfile
 
-import pytest
-
 from image import lockfile
 from image.platforms import PLATFORMS, of_machine
 from image.recipe import SUITE
@@ -42,18 +40,12 @@ def test_programs_of_packages_replace_applets():
     assert not any(path.startswith("bin/") for path in tree)
 
 
-@pytest.fixture
-def programs(tmp_path):
-    """A toolchain of small files."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name in BUILT:
-        (folder / name).write_text(name)
-    return [folder]
-
-
-def test_an_archive_of_images(tmp_path, programs):
+def test_an_archive_of_images(tmp_path):
     """Without the tools, which are Debian's."""
+    programs = [tmp_path / "bin"]
+    programs[0].mkdir()
+    for name in BUILT:
+        (programs[0] / name).write_text(name)
     own = [
         recipe.PAUSE,
         TestImage(("served:1",), (), ("/a",), programs={"a": "agnhost"}, tools=False, serves_pause=True),

@@ -23,19 +23,15 @@ def test_an_invalid_output_of_an_image(text: str, capsys):
     assert f"argument --output: {text!r}" in capsys.readouterr().err
 
 
-def test_a_file_needs_an_existing_folder(tmp_path: Path, monkeypatch):
+def test_a_file_needs_an_existing_folder_and_a_folder_may_be_new(tmp_path: Path, monkeypatch):
     with pytest.raises(SandboxError, match=r"no/x\.tar"):
         check_file(tmp_path / "no" / "x.tar")
     check_file(tmp_path / "x.tar")
-    monkeypatch.chdir(tmp_path)
-    check_file(Path("x.tar"))
-
-
-def test_a_folder_may_be_new(tmp_path: Path, monkeypatch):
     check_folder(tmp_path)
     check_folder(tmp_path / "new" / "er")
     monkeypatch.chdir(tmp_path)
     check_folder(Path("new/er"))
+    check_file(Path("x.tar"))
     (tmp_path / "file").touch()
     with pytest.raises(SandboxError, match=r"--output .*/file/below"):
         check_folder(tmp_path / "file" / "below")

@@ -26,7 +26,10 @@ def test_columns_that_fit(nodes, width):
     assert {"NODE", "READY", "INTERNAL-IP", "EXTERNAL-IP"} <= set(table[0])
 
 
-def test_control_characters_of_a_kubelet_are_escaped():
+def test_servers_that_are_off_and_control_characters_of_a_kubelet_are_shown():
+    node = NodeState("a", True, True, "ccm-from-scratch://4000001", "", "", "", "", "", "")
+    ready = HEADER.index("READY")
+    assert [row(node, off)[ready] for off in ((), {"4000002"}, {"4000001"})] == ["yes", "yes", "off"]
     node = NodeState("a", True, True, "", "\x1b[2J\r10.0.0.2", "\x9b1m", "", "", "", "")
     said = aligned([HEADER, row(node)])
     assert all(line.isprintable() for line in said.splitlines())
@@ -37,9 +40,3 @@ def test_the_token_of_the_console_is_for_a_terminal_only(site):
     assert f"/_sandbox/console#token={site.token}" in console(site, terminal=True)
     assert site.token not in console(site, terminal=False)
     assert f"http://127.0.0.1:{site.port}/_sandbox/console " in console(site, terminal=False)
-
-
-def test_nodes_of_servers_that_are_off():
-    node = NodeState("a", True, True, "ccm-from-scratch://4000001", "", "", "", "", "", "")
-    ready = HEADER.index("READY")
-    assert [row(node, off)[ready] for off in ((), {"4000002"}, {"4000001"})] == ["yes", "yes", "off"]

@@ -57,13 +57,10 @@ def test_a_broken_connection(site, monkeypatch, capsys):
     assert "Broken pipe" in capsys.readouterr().err
 
 
-def test_help_of_the_tests_runs_neither_linters_nor_tests(site, capsys):
+def test_help_runs_no_tests_and_needs_no_environment(site, tmp_path, capsys):
     for words in (["--help"], ["unit", "--help"], ["lint", "-h"]):
         assert test.run(site, parse(["test", *words])[1]) == 0
         assert "usage: ./dev test [unit | lint | all" in capsys.readouterr().out
-
-
-def test_help_of_plan_needs_no_environment(tmp_path):
     done = typed(["-m", "sandbox", "plan", "services", "--help"], tmp_path, subprocess.PIPE)
     assert "python -m ccm plan [SUBJECT]" in done.stdout, done.stderr
 

@@ -209,12 +209,7 @@ def test_restarts_after_changes(tmp_path, watch):
         assert "--watch" in said[0]
 
 
-def test_a_ccm_that_ends_by_itself(tmp_path):
-    ends = run.Wanted([sys.executable, "-c", CCM, str(tmp_path / "log"), "now"], VARIABLES)
-    assert run.run_until_ended(tmp_path, ends, print, list, print, watch=False) == 7
-
-
-def test_a_watched_ccm_that_ends_by_itself_starts_again_after_a_change(tmp_path):
+def test_a_ccm_that_ends_by_itself_starts_again_after_a_change_if_it_is_watched(tmp_path):
     source, said = tmp_path / "a.py", []
     source.touch()
 
@@ -228,6 +223,7 @@ def test_a_watched_ccm_that_ends_by_itself_starts_again_after_a_change(tmp_path)
     ends = run.Wanted([sys.executable, "-c", CCM, str(tmp_path / "log"), "now"], VARIABLES)
     assert run.run_until_ended(tmp_path, ends, lambda _: None, lambda: [source], say, watch=True) == 0
     assert (tmp_path / "log").read_text().split() == ["started", "started"]
+    assert run.run_until_ended(tmp_path, ends, print, list, print, watch=False) == 7
 
 
 def test_a_program_of_the_readers_runs_in_place_of_the_ccm(site, tmp_path):
@@ -239,8 +235,5 @@ def test_a_program_of_the_readers_runs_in_place_of_the_ccm(site, tmp_path):
     assert "--cloud-provider=ccm-from-scratch" in found.command
     assert found.variables["HCLOUD_TOKEN"] == "the-secret-token"
     assert tmp_path / "main.py" in run.sources_of(site.root, tmp_path / "main.py")()
-
-
-def test_a_program_that_is_not_there_is_named(site):
     with pytest.raises(SandboxError, match=r"nothing\.py: the file doesn't exist"):
         run.sources_of(site.root, site.root / "nothing.py")

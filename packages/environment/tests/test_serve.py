@@ -73,14 +73,6 @@ def test_other_commands_use_serves_port(tmp_path, monkeypatch):
             site = place(name, tmp_path)
             assert site.endpoint in address
             assert Api(site.address).admin("GET", "/faults") == {"faults": []}
-
-
-@pytest.mark.slow
-def test_removing_a_missing_rule(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with served(tmp_path) as (_, output):
-        output.readline()
-        site = place("faults", tmp_path)
         faults.run(site, parse(["faults", "add", "path=/servers", "code=locked"])[1])
         with pytest.raises(SandboxError, match="7, 8"):
             faults.run(site, parse(["faults", "remove", "7", "1", "8"])[1])

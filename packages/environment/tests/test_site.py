@@ -38,12 +38,9 @@ def test_ranges_of_the_host_are_not_used(own, used):
     assert not IPv4Network(chosen.public_range).overlaps(IPv4Network(used))
 
 
-def test_ports_in_use_are_skipped():
+def test_used_ports_are_skipped_and_without_a_free_range_or_port_there_is_no_choice():
     first = choose("000000", {}, [], lambda _: True).port
     assert choose("000000", {}, [], lambda port: port != first).port != first
-
-
-def test_no_free_range_or_port():
     with pytest.raises(SandboxError, match="ranges of public addresses"):
         choose("000000", {}, [*DOCUMENTATION_RANGES, BENCHMARK_RANGE], lambda _: True)
     with pytest.raises(SandboxError, match="no free TCP port"):
@@ -65,6 +62,9 @@ def test_two_clones_share_nothing_but_the_cache(open_clone):
     assert a.cache == b.cache
     assert len({a.id, b.id}) == len({a.port, b.port}) == len({a.token, b.token}) == 2
     assert not a.public_range.overlaps(b.public_range)
+    assert len(a.token) == 64
+    assert (a.state / "token").stat().st_mode & 0o777 == 0o600
+    assert a.state.stat().st_mode & 0o777 == 0o700
 
 
 def test_claims_of_removed_clones_are_released(open_clone, tmp_path):
@@ -88,13 +88,6 @@ def test_a_lost_claim_is_restored(open_clone, tmp_path):
     (a.state / "claim.json").write_text("{")
     register.unlink()
     open_clone("a")
-
-
-def test_the_token(open_clone):
-    site = open_clone("a")
-    assert len(site.token) == 64
-    assert (site.state / "token").stat().st_mode & 0o777 == 0o600
-    assert site.state.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_id_belongs_to_the_real_path(tmp_path):

@@ -68,6 +68,9 @@ def test_a_state_with_servers_elsewhere_is_not_removed(clone):
     keep_state(clone, "hetzner", SERVER)
     with pytest.raises(SandboxError, match=r"'hetzner' has 1 resources.*pulumi destroy --stack hetzner"):
         pulumi.refuse_to_lose(clone)
+    next(clone.state.rglob("hetzner.json")).write_text("{")
+    with pytest.raises(SandboxError, match=r"hetzner\.json: can't be read"):
+        pulumi.refuse_to_lose(clone)
 
 
 def test_an_environment_keeps_its_backend(clone):
@@ -85,13 +88,6 @@ def test_a_sandbox_without_a_cluster_is_not_brought_up(clone):
         pytest.raises(SandboxError, match=rf"process {child.pid}, backend \w+\)"),
     ):
         up.choose(clone, "auto")
-
-
-def test_a_damaged_state(clone):
-    keep_state(clone, "hetzner")
-    next(clone.state.rglob("hetzner.json")).write_text("{")
-    with pytest.raises(SandboxError, match=r"hetzner\.json can't be read"):
-        pulumi.refuse_to_lose(clone)
 
 
 def lock(site, stack, pid, hostname=None):
@@ -154,9 +150,7 @@ def test_a_lock_that_may_be_held_stays(clone, command, hostname, ended):
     pid = os.getpid() if hostname is None else ended
     path = lock(clone, "local", pid, hostname)
     remedy = "delete /.*json" if hostname is None else "pulumi cancel"
-    with pytest.raises(
-        SandboxError, match=rf"locked by process {pid} of root@.* wait until the process ends; .*{remedy}"
-    ):
+    with pytest.raises(SandboxError, match=rf"locked by process {pid} of root@.* wait until .*{remedy}"):
         pulumi.heal(clone, command, "local", Steps(Console(file=StringIO())))
     assert path.exists()
 
