@@ -25,7 +25,4 @@ def test_it_still_does_what_the_source_says() -> None:
     assert made.__doc__ == "Some words."
     assert made.a_field == ("a constant, no name", "a_constant_like_a_name", 1.5, {"x y", "a_name"})
     assert made().a_method()() == 7
-
-
-def test_docstrings_can_be_left_out() -> None:
     assert b"Some words." not in compile_here.compiled("opt/x.py", SOURCE, docstrings=False)

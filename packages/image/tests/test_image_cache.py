@@ -17,9 +17,8 @@ def test_what_was_used_last_stays_with_its_note(tmp_path):
         put(tmp_path / f"app-{number}.json", 0)
     build.tidy(tmp_path)
     kept = {f"app-{number}" for number in range(3, build.KEPT + 3)}
-    assert {path.name for path in tmp_path.iterdir()} == {
-        f"{name}.{kind}" for name in kept for kind in ("tar.zst", "json")
-    }
+    files = {f"{name}.{kind}" for name in kept for kind in ("tar.zst", "json")}
+    assert {path.name for path in tmp_path.iterdir()} == files
 
 
 def test_folders_and_packages_are_bounded_too(tmp_path):

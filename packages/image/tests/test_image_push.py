@@ -2,13 +2,11 @@ import base64
 import json
 import os
 import subprocess
-import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
-import requests
 
 from image.errors import RegistryError, VariableError
 from image.layer import make_layer
@@ -19,7 +17,8 @@ from image.tree import File
 from sandbox.kubernetes.components import CRANE, REGISTRY
 from tests import prepared
 from tests.http_server import Json, serving
-from tests.ports import free_port
+from tests.ports import free_port, listens
+from tests.waiting import wait
 
 LAYER = make_layer({"file": File(b"content")}, epoch=0)
 IMAGES = [describe(platform, [LAYER], {}, {}, epoch=0) for platform in PLATFORMS]
@@ -54,19 +53,11 @@ def real(programs, tmp_path):
     }
     (tmp_path / "config.json").write_text(json.dumps(settings))  # YAML, too
     with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            [programs / "registry", "serve", tmp_path / "config.json"], stdout=log, stderr=log
-        )
+        command = [programs / "registry", "serve", tmp_path / "config.json"]
+        process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                requests.get(f"http://127.0.0.1:{port}/v2/", timeout=60)
-                break
-            except requests.ConnectionError:
-                assert process.poll() is None, (tmp_path / "log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+        wait(lambda: listens(port) or process.poll() is not None)
+        assert process.poll() is None, (tmp_path / "log").read_text()
         yield Target(f"127.0.0.1:{port}", "me/ccm", "1.0")
     finally:
         process.terminate()

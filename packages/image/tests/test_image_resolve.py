@@ -33,9 +33,6 @@ def test_the_newest_versions_of_several_lists_with_dependencies():
     chosen = resolve.closure(resolve.read_index([LIST, newer]), ["base"], {"left-out"})
     versions = {name: package["Version"] for name, package in chosen.items()}
     assert versions == {"base": "1", "lib": "1.10-1+deb13u1", "libc": "1"}
-
-
-def test_a_package_that_debian_lacks():
     with pytest.raises(LockFileError, match="no package named left-out"):
         resolve.closure(resolve.read_index([LIST]), ["base"], ())
 
@@ -85,38 +82,29 @@ def test_pins_of_every_platform(tmp_path):
     assert {pin.architecture for pin in pins} == {"amd64", "arm64"}
     assert {pin.name for pin in pins} == {*recipe.ROOTS}
     assert pins[0].size == 5
-
-
-def test_a_list_that_is_not_the_signed_one(tmp_path):
-    with pytest.raises(ContentError, match="package list for suite trixie"):
-        newest_pins(archive(tmp_path, spoil="x"), verify, NOW)
-
-
-def test_another_release_of_debian_is_not_taken_for_the_one_that_was_asked_for(tmp_path):
-    with pytest.raises(SignatureError, match=r"trixie-security contains another suite: trixie$"):
-        newest_pins(archive(tmp_path, security="trixie"), verify, NOW)
+    endless = archive(tmp_path, times=TIMES.splitlines()[0] + "\n")
+    assert newest_pins(endless, verify, NOW) == pins, "a stable release is valid without an end"
 
 
 @pytest.mark.parametrize(
-    ("times", "said"),
+    ("changed", "error", "said"),
     [
-        (TIMES.replace("27 Nov", "21 Nov"), r"list for suite trixie expired on 2026-11-21 02:11 UTC"),
+        ({"spoil": "x"}, ContentError, "package list for suite trixie"),
+        ({"security": "trixie"}, SignatureError, r"trixie-security contains another suite: trixie$"),
+        ({"times": TIMES.replace("27 Nov", "21 Nov")}, SignatureError, "expired on 2026-11-21 02:11 UTC"),
         (
-            TIMES.replace("20 Nov", "23 Nov"),
-            r"date: Fri, 23 Nov 2026 02:11:10 UTC. The time on this machine is 2026-11-22 08:00",
+            {"times": TIMES.replace("20 Nov", "23 Nov")},
+            SignatureError,
+            "Fri, 23 Nov 2026 .* 2026-11-22 08",
         ),
-        (TIMES.replace("20 Nov", "soon"), r"in the field Date: 'Fri, soon 2026 02:11:10 UTC'"),
-        ("", "date: no date"),
+        ({"times": TIMES.replace("20 Nov", "soon")}, SignatureError, "in the field Date: 'Fri, soon 2026"),
+        ({"times": ""}, SignatureError, "date: no date"),
     ],
 )
-def test_a_list_of_another_time_is_not_believed(tmp_path, times, said):
+def test_changed_other_and_outdated_lists_are_not_believed(tmp_path, changed, error, said):
     """Somebody who plays back an old one, though Debian signed it, keeps security updates from us."""
-    with pytest.raises(SignatureError, match=said):
-        newest_pins(archive(tmp_path, times=times), verify, NOW)
-
-
-def test_a_stable_release_is_valid_without_an_end(tmp_path):
-    assert newest_pins(archive(tmp_path, times=TIMES.splitlines()[0] + "\n"), verify, NOW)
+    with pytest.raises(error, match=said):
+        newest_pins(archive(tmp_path, **changed), verify, NOW)
 
 
 def test_unsigned_packages_are_rejected(tmp_path):

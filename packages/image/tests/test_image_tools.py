@@ -11,10 +11,7 @@ def test_a_tool_gives_what_it_wrote():
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (
-            ["sh", "-c", "echo no space left >&2; exit 3"],
-            "failed with exit code 3.*:\nno space left",
-        ),
+        (["sh", "-c", "echo no space left >&2; exit 3"], "failed with exit code 3.*:\nno space left"),
         (["sleep", "5"], "within 1 s"),
         (["nonsense"], "program nonsense"),
     ],
