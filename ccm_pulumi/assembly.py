@@ -21,8 +21,8 @@ from .servers.servers import Servers
 
 HOW_TO_REACH: Mapping[str, bool] = {"skip_update_unreachable": True}
 """Settings of each Kubernetes provider. If the cluster does not answer during a refresh, the state keeps the
-objects of the cluster. ``delete_unreachable`` would remove these objects from the state, even if both are set
-(``Read`` in provider/pkg/provider/provider.go of pulumi-kubernetes)."""
+objects of the cluster. ``delete_unreachable`` would remove these objects from the state, even if
+``skip_update_unreachable`` is set (``Read`` in provider/pkg/provider/provider.go of pulumi-kubernetes)."""
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from .servers.servers import Servers
 
 __all__ = ["CloudControllerManager", "HetznerNetwork", "HetznerServers", "K3sCluster", "Settings", "settings"]
 
-_NO_LOOK = "remove this setting, because a component does not check the cloud before it creates resources"
-_PLAIN = "give a plain value, because outputs of resources are unknown when the settings are checked"
+_NO_LOOK = "remove this setting. It requires a check of the cloud, which components don't make"
+_PLAIN = "give a plain value. An output of a resource is still unknown when the program checks the settings"
 
 
 def settings(**given: Any) -> Settings:

@@ -40,7 +40,7 @@ class ProtectionProvider(CloudProvider):
             raise InfraError(
                 f"the {kind.replace('_', ' ')} {found['name']} ({found['id']}) was not deleted, because it "
                 f"is protected against deletion. To remove the protection: {_props['switch']}. Then run "
-                "pulumi up without any other change, and repeat the command"
+                "'pulumi up' without other changes, and repeat the command that failed"
             )
 
 

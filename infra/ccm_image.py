@@ -32,8 +32,8 @@ _PIN = """k3s ctr images ls -q | grep '^{repository}:' | while read -r image; do
   [ "$image" = '{reference}' ] && pinned=pinned || pinned=
   k3s ctr images label "$image" "io.cri-containerd.pinned=$pinned" || exit 1
 done"""
-"""When a disk fills up, the kubelet removes unused images. The CCM's image is unused on all control servers
-but one, and it is in no registry (https://github.com/k3s-io/k3s/discussions/9624). The kubelet does not
+"""When a disk fills up, the kubelet removes unused images. Only one control server uses the CCM's image,
+and no registry contains the image (https://github.com/k3s-io/k3s/discussions/9624). The kubelet does not
 remove pinned images."""
 
 
@@ -64,7 +64,7 @@ class ImportedImageProvider(OneServerProvider):
         """Imports it; an image that is there already is only checked."""
         source = _built()
         if source.reference() != props["reference"]:
-            raise InfraError("ccm/ changed while its image was copied to the server: run pulumi up again")
+            raise InfraError("files in ccm/ changed while Pulumi copied the image. Run pulumi up again")
         asyncio.run(import_image(host_of(props), source))
         return CreateResult(f"{props['server_id']}/{props['reference']}", dict(props))
 

@@ -40,10 +40,11 @@ ZONES = {
     "hil": "hil-dc1",
     "sin": "sin-dc1",
 }
-"""The zone label of Nodes by location, as the cloud-controller-manager with the name ``hcloud`` sets it.
+"""The zone label of a Node in each location.
 
-The cluster-autoscaler reads the zone of an existing Node from the labels of the Node. For a Node that doesn't
-exist yet, the cluster-autoscaler needs this table.
+The cloud-controller-manager sets these labels if its provider name is ``hcloud``. The cluster-autoscaler
+reads the zone of an existing Node from the labels of the Node. For a Node that doesn't exist yet, the
+cluster-autoscaler needs this table.
 """
 
 _ZONE = "topology.kubernetes.io/zone"

@@ -19,7 +19,7 @@ from ..lib.errors import CloudError, InfraError, NodeGroupError
 from ..lib.ssh import Host, Shell, connect_first, read_object
 
 LABEL = "hcloud/node-group"
-"""The cluster-autoscaler finds the servers of a group by this label (``nodeGroupLabel`` in its source)."""
+"""The label by which the cluster-autoscaler finds the servers of a node group (its ``nodeGroupLabel``)."""
 AUTOSCALER = "cluster-autoscaler"
 """Name of the cluster-autoscaler's Deployment, and value of the label ``app`` of its Pods."""
 
@@ -133,6 +133,6 @@ async def _await_end(shell: Shell, group: str, what: str) -> None:
         if not at_work:
             return
         if loop.time() > deadline:
-            why = f"after {_ENDING_SECONDS:.0f} s, these Pods of the cluster-autoscaler still create servers"
+            why = f"after {_ENDING_SECONDS:.0f} s, these cluster-autoscaler Pods can still create servers"
             raise NodeGroupError(group, f"{why}: {', '.join(at_work)}")
         await asyncio.sleep(_PAUSE)

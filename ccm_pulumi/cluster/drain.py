@@ -17,16 +17,16 @@ from ..lib.ssh import Shell, read_object
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
 """A Node with this label and any value except false gets no traffic from load balancers."""
 BY_US = "drained-by-ccm-from-scratch"
-"""The value of this label if this program set the label. After an aborted drain, the program removes it."""
+"""The label value that this program sets. After an aborted drain, the program removes this label."""
 UPGRADING = "ccm-from-scratch/upgrading"
-"""Annotation of a Node that the program cordoned for an upgrade. The program later uncordons it."""
+"""Annotation of a Node that is cordoned for an upgrade. After the upgrade, the program uncordons the Node."""
 TRAFFIC_POLLS = 15
 TRAFFIC_PAUSE = 2.0
 # what Go's strconv.ParseBool takes for false, as the cloud-controller-manager does
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 _AT_ONCE = 30.0
 _SKIP_LOST_SECONDS = 60
-"""This many seconds after a Pod's deletion, kubectl drain stops waiting for the Pod. So a Pod on a failed
+"""kubectl drain ignores a Pod whose deletion began more than this number of seconds ago. So a Pod on a failed
 node does not block the drain."""
 
 LEADER_POLLS = 30
@@ -134,7 +134,7 @@ async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
         except InfraError as error:
             report(
                 f"could not check whether load balancers still send traffic to the node {node}: {error}. "
-                "The drain continues"
+                "The program continues with the drain"
             )
             return
         if not senders:
@@ -143,7 +143,7 @@ async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
     seconds = traffic.polls * traffic.pause
     report(
         f"after {seconds:.0f} s, these load balancers still send traffic to the node {node}: "
-        f"{', '.join(senders)}. The drain continues"
+        f"{', '.join(senders)}. The program continues with the drain"
     )
 
 
@@ -176,7 +176,7 @@ def _why(
     if metadata.get("deletionTimestamp"):
         return "the Pod has not terminated yet"
     if not owners:
-        return "no controller recreates this Pod. Delete it if you don't need it"
+        return "no controller recreates this Pod. If you don't need the Pod, delete the Pod"
     for budget in budgets:
         status = budget.get("status", {})
         same = budget["metadata"]["namespace"] == metadata["namespace"]
@@ -240,8 +240,8 @@ async def await_leader(
         await asyncio.sleep(LEADER_PAUSE)
     seconds = LEADER_POLLS * LEADER_PAUSE
     report(
-        f"no kube-controller-manager has been the leader for {seconds:.0f} s. "
-        f"The drain of the node {node} continues"
+        f"within {seconds:.0f} s, no kube-controller-manager became the active leader. "
+        f"The program continues with the drain of the node {node}"
     )
 
 

@@ -45,8 +45,8 @@ class DrainOnDeleteProvider(DrainingProvider):
         cloud = self.cloud()
         if not (hosts := _hosts_to_drain(cloud, _props)):
             print(
-                f"the node {_props['node']} is not drained, because its server or the control server "
-                "does not run"
+                f"the node {_props['node']} was not drained, because its server is not running, or "
+                "no control server is running"
             )
             return
         traffic = traffic_to(_props["member_id"], cloud)
@@ -63,8 +63,8 @@ class DrainOnDeleteProvider(DrainingProvider):
                     f"pulumi config set {KEY} 0"
                 ) from error
             print(
-                f"the node {_props['node']} is not drained, because its server or the control server was "
-                "deleted"
+                f"the node {_props['node']} was not drained, because its server is no longer running, or "
+                "no control server is running"
             )
 
 

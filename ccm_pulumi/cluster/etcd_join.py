@@ -86,13 +86,13 @@ def _why(said: PeerAnswer) -> str:
     if said.has == NONE:
         return "this server has no cluster"
     if said.has == DOWN:
-        return "this server has the data of the cluster, but its API server is not ready"
+        return "this server has the cluster's etcd data, but the API server on this server is not ready"
     if said.has == OTHER:
         return (
-            "this server has the data of a cluster, perhaps of this cluster. Check that the server has its "
+            "this server has the etcd data of an unknown cluster. Check that the server still has its "
             "former private address"
         )
-    return "this server has the data of the cluster, but no address in the private network"
+    return "this server has the cluster's etcd data, but it has no address in the private network"
 
 
 async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer], str]) -> list[PeerAnswer]:

@@ -29,7 +29,7 @@ _END_FOR_GOOD = f"""set -eu
 mkdir -p {_DROP_IN}
 printf '[Service]\\nRestart=no\\n' > {_DROP_IN}/leaving.conf
 systemctl daemon-reload"""
-"""k3s exits when its etcd member is removed. systemd must not start k3s again, because it would rejoin."""
+"""k3s exits when its etcd member is removed. systemd must not start k3s again, because k3s would rejoin."""
 _END = f"""set -eu
 systemctl stop k3s
 rm -f {NOTE} {_DROP_IN}/leaving.conf

@@ -7,9 +7,9 @@ from ..config.k3s import DATASTORE, ENCRYPTION
 from ..servers.probe import AGENT_UNIT, K3S, SERVER_UNIT, Report, digest, file_differences, is_running
 
 API_SILENT = "its Kubernetes API doesn't respond"
-"""The only difference that other servers can cause: without a quorum of etcd, no API server responds."""
+"""The only difference whose cause may be on other servers: if etcd has no quorum, no API server responds."""
 _JOINS = ("--server=", "--cluster-init")
-"""Flags that k3s ignores if it has etcd data."""
+"""Flags that k3s ignores if the server already has etcd data."""
 
 
 def installation_drift(
@@ -23,7 +23,7 @@ def installation_drift(
     wanted = _comparable(flags)
     if changed := sorted(wanted ^ _comparable(has[1:])):
         names = sorted({flag.partition("=")[0] for flag in changed})
-        found.append(f"the flags of {unit} differ from those that this program set: {', '.join(names)}")
+        found.append(f"the flags of {unit} differ from the flags that this program set: {', '.join(names)}")
     of_unit = report.environment.get(unit, {})
     for name, value in environment.items():
         known = value if name == "K3S_URL" else digest(value)
@@ -61,8 +61,8 @@ def server_drift(
     if any(what.startswith(ENCRYPTION) for what in found):
         # a refresh of a Secret stops the run before anything is repaired
         found.append(
-            "if Pulumi can't read Secrets, first repair only k3s: run pulumi up --target URN with the URN of "
-            "the K3sServer from 'pulumi stack --show-urns'. Then repeat the command"
+            "if Pulumi can't read Secrets, first repair only k3s: run 'pulumi up --target URN'. To find the "
+            "URN of the K3sServer, run 'pulumi stack --show-urns'. Then run the original command again"
         )
     if DATASTORE not in report.files:
         found.append(f"{DATASTORE} is gone")

@@ -7,7 +7,7 @@ from typing import Any
 from ..config.k3s import API_PORT, POD_SECURITY
 
 NEVER = ("traefik", "servicelb")
-"""Components of k3s that are always disabled. The cloud-controller-manager provides load balancers."""
+"""k3s components that are always disabled. The cloud-controller-manager replaces servicelb."""
 
 CONTROL_TAINT = "node-role.kubernetes.io/control-plane:NoSchedule"
 

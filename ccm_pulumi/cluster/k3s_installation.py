@@ -77,8 +77,8 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
                     "the token of k3s servers can't be replaced while there are several control servers: "
                     "each server would leave the cluster, and none could join again. The cluster was not "
                     "changed. Remove the token from --replace and --target-replace. If you skipped the "
-                    "preview, the state already has a new token. Then import the state from before this "
-                    "run: pulumi stack import --file FILE"
+                    "preview, the state already contains a new token. In this case, import the state "
+                    "from before this run: pulumi stack import --file FILE"
                 )
         restores = bool(result.replaces and _news.get("restore_from"))
         # A member joins the others' cluster again. A single control server takes its cluster with it, even if

@@ -18,7 +18,7 @@ from .ready_nodes import read_nodes
 _AT_ONCE = 30.0
 _CONNECT_SECONDS = 30.0
 _RELEASE_SECONDS = 420.0
-"""Timeout for all attempts to download the installer, plus the response of the channel server."""
+"""Timeout for the request to the channel server and all attempts to download the installer together."""
 _INSTALLED = re.compile(rf"^{k3s_scripts.INSTALLED}(\S+)$", re.MULTILINE)
 _LEADS = re.compile(rf"^{k3s_scripts.LEADS}(\S+)$", re.MULTILINE)
 
@@ -70,7 +70,7 @@ def refuse(
     """
     why = "" if done else why_not(installed, release, restores=restores)
     if not why and (why := why_not(installed, k3s.Release("", "", leads))):
-        why = f"this setting {'led' if done else 'leads'} to the version {leads}, but {why}"
+        why = f"this setting {'resulted' if done else 'results'} in the version {leads}, but {why}"
     if why:
         raise VersionError(_problem(release, why), done=done)
 
@@ -90,8 +90,8 @@ async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Releas
         named = ", ".join(f"{node} ({kubelets[node]})" for node in behind)
         why = (
             f"these kubelets would be more than {OLDEST_KUBELET} minor versions older than the API server: "
-            f"{named}. In a pool with min and max, replace the server: kubectl drain NODE, then hcloud "
-            "server delete NODE. In other pools, first run pulumi up without this change"
+            f"{named}. If the cluster-autoscaler manages the pool, replace the server: kubectl drain NODE, "
+            "then hcloud server delete NODE. In other pools, first run pulumi up without this change"
         )
         raise VersionError(_problem(release, why))
 

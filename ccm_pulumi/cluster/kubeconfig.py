@@ -24,11 +24,11 @@ from ..lib.ssh import CONNECT_SECONDS, Host, run_once
 from ..servers.server import hosts_of
 
 RENEWAL = timedelta(days=90)
-"""If k3s starts within this time before a certificate expires, k3s renews the certificate for a year.
+"""When k3s starts, it renews each certificate that expires within this time. The new one is valid for a year.
 Releases since May 2025 renew certificates thirty days earlier: https://docs.k3s.io/cli/certificate"""
 _LOOK_CONNECT_SECONDS = 4.0
 _UNANSWERED = "unanswered"
-"""Output that a refresh sets if the API server does not answer. The value is the reason."""
+"""Name of the output that a refresh sets if the API server does not respond. It contains the reason."""
 _RESTART = "To renew the certificate, restart k3s on one control server at a time: systemctl restart k3s"
 
 
@@ -41,7 +41,7 @@ class KubeconfigProvider(Provider):
 
     ignored_inputs = ("private_key", "host_key", "others")
     now: Callable[[], datetime] = staticmethod(lambda: datetime.now(UTC))
-    """The clock. It is a class attribute, because a provider in an older state has no instance attributes."""
+    """The clock: a class attribute, because a provider from an older state may lack an instance attribute."""
     patience: Callable[[], Patience] = staticmethod(Patience)
     """How long to wait until an API server answers."""
 
@@ -106,7 +106,7 @@ def _expired(first: str) -> InfraError:
     return InfraError(
         "the certificate in the kubeconfig has expired, so Pulumi can't read the objects in the cluster. "
         f"{steps} pulumi up --refresh=false to read the new kubeconfig. "
-        "With the same flag, you can also run pulumi destroy"
+        "You can also run pulumi destroy --refresh=false"
     )
 
 

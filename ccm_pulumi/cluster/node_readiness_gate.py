@@ -123,8 +123,8 @@ async def _await(
                 return
             if time.monotonic() > deadline:
                 raise InfraError(
-                    f"the node {name} does not accept Pods {WAIT_SECONDS:.0f} s after its server was "
-                    f"replaced or upgraded: {lacks}\nLater servers of the rollout are unchanged. See: "
+                    f"{WAIT_SECONDS:.0f} s after its server was replaced or upgraded, the node {name} still "
+                    f"doesn't accept Pods: {lacks}\nLater servers of the rollout are unchanged. See: "
                     f"kubectl describe node {name}. Fix the cause and repeat the command. The rollout then "
                     "continues with this node"
                 )
@@ -148,6 +148,6 @@ async def _await_traffic(node: str, traffic: Traffic) -> None:
         print(f"could not check whether load balancers report the node {node} as healthy: {error}")
         return
     print(
-        f"after {traffic.polls * traffic.pause:.0f} s, these load balancers do not report the node {node} as "
-        f"healthy: {', '.join(missing)}"
+        f"after {traffic.polls * traffic.pause:.0f} s, these load balancers still don't report the node "
+        f"{node} as healthy: {', '.join(missing)}"
     )

@@ -36,7 +36,7 @@ _OF_SERVER = """for unit in k3s k3s-agent; do
   exit 0
 done
 echo 'k3s is not installed'"""
-"""The state of k3s on a server that isn't a Node or accepts no Pods."""
+"""Script that prints the state of k3s. It runs on each server that has no Node, or whose Node isn't ready."""
 NOT_JOINED = "the server has not joined the cluster"
 _TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 _CONTROL = "node-role.kubernetes.io/control-plane"
@@ -163,7 +163,7 @@ class ReadyNodesProvider(ServerProvider):
         views = {name: view(node) for name, node in nodes.items()}
         missing = [f"{name}: {what}" for name, what in lacking(server_ids(props), views).items()]
         left = [
-            f"{name}: an upgrade that did not finish has cordoned this Node"
+            f"{name}: an unfinished upgrade left this Node cordoned"
             for name, node in views.items()
             if node.upgrading
         ]
@@ -207,7 +207,7 @@ async def _report(shell: Shell, missing: Mapping[str, str], hosts: Mapping[str, 
     said = await asyncio.gather(*(_says(hosts[name]) for name in missing))
     parts = [
         f"  - {name}: {what}\n{textwrap.indent(tail(words, 6), '    ')}\n"
-        f"    to read more of the log with the stack's key: {ssh_command(hosts[name])} journalctl -eu 'k3s*'"
+        f"    to read more of the log, run: {ssh_command(hosts[name])} journalctl -eu 'k3s*'"
         for (name, what), words in zip(missing.items(), said, strict=True)
     ]
     return "\n".join(

@@ -9,7 +9,7 @@ from typing import Any
 from ..lib.errors import Problem
 
 Parts = Mapping[str, tuple[Callable[[Any], Any], str]]
-"""The parts of a setting by name. Each part has its parser and a text about the allowed values."""
+"""Maps the name of each part of a setting to its parser and to a text that describes the allowed values."""
 WORD = "give a name of at most 63 letters, digits, dots and hyphens"
 
 

@@ -39,7 +39,7 @@ class _Field:
         if not step:
             raise ValueError(f"{self.name}: {text} has no steps")
         if not self.minimum <= first <= last <= self.maximum:
-            raise ValueError(f"{self.name}: {text} is not within {self.minimum} to {self.maximum}")
+            raise ValueError(f"{self.name}: {text} must be between {self.minimum} and {self.maximum}")
         return range(first, last + 1, step)
 
     def _number(self, text: str, names: Sequence[str]) -> int:

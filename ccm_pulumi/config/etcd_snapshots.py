@@ -62,12 +62,12 @@ _NEEDED = ("endpoint", "bucket", "accessKey", "secretKey")
 _PARTS: Parts = {
     "schedule": (_schedule, _FIVE),
     "retention": (_matching("[1-9][0-9]{0,2}"), "give a whole number from 1 to 999"),
-    "s3": (_store, f"give the keys {', '.join(_NEEDED)}, and optionally folder, region and insecure"),
+    "s3": (_store, f"set the keys {', '.join(_NEEDED)}. The keys folder, region and insecure are optional"),
 }
 _S3_FLAGS = {"accessKey": "access-key", "secretKey": "secret-key"}
 _NOT_SHOWN = "(not shown)"
 _WHOLE = (
-    "give one or more of the keys schedule, retention and s3. Example: "
+    "set one or more of the keys schedule, retention and s3. Example: "
     "pulumi config set --path etcdSnapshots.schedule '0 */6 * * *'"
 )
 

@@ -19,7 +19,7 @@ LAST_PORT = 65535
 _PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 _KEYS = ("protocol", "port", "sources")
 _RULE = 'give a rule, such as {"protocol": "tcp", "port": "443", "sources": "any"}'
-_SAID = f"give an address, a range, a list of at most {MAX_SOURCES} addresses and ranges, or any"
+_SAID = f"give an address, a range, a list of at most {MAX_SOURCES} addresses and ranges, or the word 'any'"
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from ..lib.errors import GatewayKeyError
 from ..lib.files import ROOT
 
 ALLOWED = (
-    "give the keys ssh (address or name of the gateway), hostKey (a line of ssh-keyscan without the name), "
-    "keyFile (path of a private key without passphrase that the gateway accepts), and optionally user "
-    "(default: root). Example: "
+    "set the keys ssh (address or name of the gateway), hostKey (a line of the output of ssh-keyscan without "
+    "the host name), and keyFile (path of a private key that the gateway accepts, without a passphrase). The "
+    "key 'user' is optional (default: root). Example: "
     "pulumi config set --path gateway.ssh 198.51.100.7"
 )
 _PATTERNS = {

@@ -6,26 +6,26 @@ API_PORT = 6443
 FOLDER = "/etc/rancher/k3s"
 KUBECONFIG_PATH = f"{FOLDER}/k3s.yaml"
 NOTE = f"{FOLDER}/cluster-of-ccm-from-scratch"
-"""Path of the file with the identity of the installation on a control server."""
+"""Path of a file on each control server. The file identifies the k3s installation."""
 ENCRYPTION = f"{FOLDER}/config.yaml.d/secrets-encryption.yaml"
 ENCRYPTED = "secrets-encryption: true\n"
 """Content of the file ``ENCRYPTION``, which exists if Secrets are encrypted."""
 DATASTORE = "/var/lib/rancher/k3s/server/db"
 CNI_FOLDER = "/etc/cni/net.d"
-"""containerd's default folder, which k3s uses without Flannel, and which k3s's uninstaller doesn't delete."""
+"""containerd's default folder. Without Flannel, k3s uses this folder. k3s's uninstaller doesn't delete it."""
 
 CNI_FILES = ("10-native.conflist", "05-cilium.conflist")
 """Names of the files that ccm_pulumi/cluster/pod_network.py and Cilium write to ``CNI_FOLDER``."""
 
 COMPONENTS = ("coredns", "local-storage", "metrics-server")
-"""Components of k3s that a cluster can do without."""
+"""k3s components that you can disable."""
 
 SNAPSHOT = "/root/ccm-from-scratch-snapshot"
 """Path of the etcd snapshot from which a cluster is restored."""
 POD_SECURITY = f"{FOLDER}/pod-security.yaml"
-"""Path of the configuration with the default level of Pod Security admission."""
+"""Path of the configuration file for Pod Security admission. The file sets the default level."""
 STORE = f"{FOLDER}/config.yaml.d/etcd-s3.yaml"
-"""Path of the configuration for uploads of snapshots to S3. The file contains secrets."""
+"""Path of the configuration file for uploads of snapshots to S3. The file contains secrets."""
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,17 @@ STACK = "stack"
 OURS = (CLUSTER, MANAGED_BY, STACK, "role", "pool", "fallback-for")
 """Keys of labels that only this program sets."""
 NAT = "nat"
-"""Role and name of the NAT server."""
+"""The role of the NAT server. The server's name ends with this role."""
 CONTROL_ROLE = {"role": "control"}
-"""Labels of a control server, in addition to those of its cluster."""
+"""Labels that a control server has in addition to the labels of its cluster."""
 NAT_ROLE = {"role": NAT}
-"""Labels of the NAT server, in addition to those of its cluster."""
+"""Labels that the NAT server has in addition to the labels of its cluster."""
 MAX_VALUE_LENGTH = 63
 NODE = "ccm-from-scratch/node"
-"""Label for the cloud-controller-manager: the name of a server's Node, if it isn't the server's name."""
+"""If a server and its Node have different names, this label of the server contains the name of the Node. The
+cloud-controller-manager reads this label."""
 NO_NODE = "not_a_node"
-"""A value of the label ``NODE`` that isn't a valid name of a Node."""
+"""The value of the label ``NODE`` for a server without a Node. No Node can have this name."""
 
 _NAME = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _PART = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"

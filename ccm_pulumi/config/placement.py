@@ -13,7 +13,7 @@ from ..lib.errors import Problem
 from .config_values import WORD, Parts, decoded, parts_of, word
 
 FALLBACK_FOR = "fallback-for"
-"""Label of a server at a fallback, with the original type and location, such as ``cpx22.fsn1``."""
+"""Label of a server that uses a fallback. The value is the configured type and location: ``cpx22.fsn1``."""
 MAX_FALLBACKS = 20
 
 _PARTS: Parts = {"serverType": (word, WORD), "location": (word, WORD)}

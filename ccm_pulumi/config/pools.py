@@ -21,13 +21,13 @@ RESERVED = ("control",)
 MAX_SERVERS = 100
 """Maximum number of servers in a Hetzner network."""
 MAX_WORKERS = MAX_SERVERS - 1
-"""A network has at most 100 servers, and one of them is a control server."""
+"""Maximum number of workers in a Hetzner network, because a cluster has at least one control server."""
 MAX_NAME_LENGTH = 63
-"""Maximum length of a host name, and of the value of a Node's label for the host name."""
+"""Maximum length of a host name, and of the value of the label kubernetes.io/hostname."""
 GROUP_SEPARATOR = "--"
-"""Separates the cluster's name from the pool's name in the name of a node group."""
+"""The separator between the cluster's name and the pool's name in the name of a node group."""
 AUTOSCALER_DIGITS = 16
-"""Maximum number of hexadecimal digits at the end of a server name from the cluster-autoscaler."""
+"""The cluster-autoscaler ends a server name with at most this number of hexadecimal digits."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -86,7 +86,7 @@ def spelled(field_name: str) -> str:
 
 
 KEYS: Mapping[str, str] = {spelled(item.name): item.name for item in fields(Pool)}
-"""The field of ``Pool`` for each key of a pool in the settings."""
+"""Maps each key of a pool in the settings to the name of a field of ``Pool``."""
 
 
 def parse_pools(value: Any, key: str) -> tuple[tuple[Pool, ...], list[Problem]]:
@@ -157,13 +157,13 @@ def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Prob
     for name in _NOT_WITH_BOUNDS:
         if entry.get(name) is not None:
             allowed = (
-                "remove this key, because with max the cluster-autoscaler creates and removes the servers"
+                "remove this key. The cluster-autoscaler sets the number of servers of a pool with 'max'"
             )
             problems.append(Problem(f"{key}.{name}", entry[name], allowed))
     if GROUP_SEPARATOR in pool.name:
         allowed = (
-            f"a name must not contain {GROUP_SEPARATOR}, which separates cluster and pool in the node "
-            "group's name"
+            f"a pool name must not contain {GROUP_SEPARATOR}, which separates the cluster name from the "
+            "pool name in the name of a node group"
         )
         problems.append(Problem(f"{key}.name", pool.name, allowed))
     return problems
@@ -173,7 +173,7 @@ def _name(value: Any) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError
     if value in RESERVED:
-        raise ValueError(f"{value} is the name of the control servers; choose another name")
+        raise ValueError(f"the name {value} is reserved for the control servers; choose another name")
     return value
 
 
@@ -224,8 +224,8 @@ def _against_label(label: str, content: Any) -> str:
     if not refused and label != _INSTANCE_TYPE:
         return ""
     return (
-        f"a pool can't set the label {label}. Of Kubernetes' own labels, a kubelet may set only those with "
-        "the prefix node.kubernetes.io or kubelet.kubernetes.io. The cloud-controller-manager sets the "
+        f"a pool can't set the label {label}. A kubelet may set a label of Kubernetes only if the label "
+        "has the prefix node.kubernetes.io or kubelet.kubernetes.io. The cloud-controller-manager sets the "
         "labels for type, zone and region"
     )
 

@@ -15,7 +15,7 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
 _EXAMPLE = '{"days": ["sat", "sun"], "start": "02:00", "end": "05:00", "timeZone": "Europe/Berlin"}'
 _OF_THIS_MACHINE = "localtime"
-"""Python lists this time zone on machines that have such a file, but kured doesn't support it."""
+"""Python lists this name as a time zone on some machines, but kured doesn't support this name."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ def parse_window(value: Any, key: str) -> tuple[RebootWindow | None, list[Proble
     """The window, None if it is not set or invalid; and all problems."""
     setting = decoded(value)
     if not isinstance(setting, Mapping):
-        return None, [Problem(key, value, f"give {_EXAMPLE}, or nothing")]
+        return None, [Problem(key, value, f"give {_EXAMPLE}, or remove the setting")]
     if not setting:
         return None, []
     parts, problems = parts_of(setting, key, _PARTS, _PARTS)
     if "start" in parts and "end" in parts and parts["end"] <= parts["start"]:
-        allowed = f"give a time after start ({parts['start']}), because a window must end on the same day"
+        allowed = f"give a time after 'start' ({parts['start']}): a window can't extend past midnight"
         problems.append(Problem(f"{key}.end", parts["end"], allowed))
     if problems:
         return None, problems

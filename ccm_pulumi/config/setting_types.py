@@ -83,7 +83,7 @@ def matching(pattern: str, allowed: str) -> Type:
 
 def or_nothing(pattern: str, allowed: str) -> Type:
     """Likewise, or an empty string."""
-    return matching(f"({pattern})?", f"{allowed}, or nothing")
+    return matching(f"({pattern})?", f"{allowed}, or remove the setting")
 
 
 def name() -> Type:
@@ -134,8 +134,8 @@ def odd_number(numbers: Sequence[int]) -> Type:
         return int(value)
 
     allowed = (
-        f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number tolerates no more "
-        "failures than the next lower odd number"
+        f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number of "
+        "servers tolerates only as many failures as the next lower odd number"
     )
     return plain(parse, allowed, numbers[0])
 
@@ -184,8 +184,8 @@ def sources(unset: str = "") -> Type:
     """Ranges for a firewall; ``unset`` is the problem if there are none (empty: there may be none)."""
     examples = '198.51.100.7 or ["198.51.100.7", "2001:db8::/48"]'
     allowed = (
-        f"give an address, a range, a list of at most {MAX_SOURCES} addresses and ranges, or any for all "
-        f"addresses. Examples: {examples}"
+        f"give an address, a range, a list of at most {MAX_SOURCES} addresses and ranges, or the word 'any' "
+        f"for all addresses. Examples: {examples}"
     )
     type_ = plain(lambda value: parse_sources(_listed(value)), allowed, ())
 
@@ -221,7 +221,7 @@ def file() -> Type:
             raise ValueError
         return value
 
-    return plain(parse, "give the path of a file that exists, or nothing", "")
+    return plain(parse, "set the path of an existing file, or remove the setting", "")
 
 
 def snapshot() -> Type:
@@ -234,8 +234,8 @@ def snapshot() -> Type:
         return value
 
     allowed = (
-        "give the path of a file that exists, or nothing. With etcdSnapshots.s3, you can also give the name "
-        "of a snapshot in the bucket"
+        "set the path of an existing file, or remove the setting. If etcdSnapshots.s3 is set, you can also "
+        "set the name of a snapshot in the bucket"
     )
     return plain(parse, allowed, "")
 

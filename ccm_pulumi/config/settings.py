@@ -57,15 +57,15 @@ _CLUSTER_NAME = (
     r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
     "give 1 to 40 lower-case letters, digits and hyphens. Start with a letter, and don't end with a hyphen",
 )
-_NETWORK_ID = r"([1-9][0-9]{0,18})?", "give the ID of a Hetzner network, or nothing"
+_NETWORK_ID = r"([1-9][0-9]{0,18})?", "give the ID of a Hetzner network, or remove the setting"
 _K3S_CHANNEL = r"[a-z0-9.]{0,63}", "give a k3s channel such as stable or v1.36"
 _K3S_VERSION = (
     r"(v\d{1,3}\.\d{1,3}\.\d{1,3}[-+.\w]{0,40})?",
-    f"give a k3s version such as v1.37.2+k3s1, or nothing. To follow a channel, set {key_of('k3s_channel')}",
+    f"give a k3s version such as v1.37.2+k3s1, or '' to follow the channel of {key_of('k3s_channel')}",
 )
 _K3S_INSTALLER = (
     _URL + r"(#sha256=[0-9a-f]{64})?",
-    f"{_URL_ALLOWED}. To verify the installer, add #sha256= and 64 hexadecimal digits",
+    f"{_URL_ALLOWED}. To verify the installer, append #sha256= and its hash (64 hexadecimal digits)",
 )
 SOURCES_REQUIRED = """set the addresses that may reach SSH and the Kubernetes API of the servers
       pulumi config set sshAllowedCidrs 198.51.100.7    your address, or a range

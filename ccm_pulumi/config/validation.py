@@ -14,7 +14,7 @@ from .settings import PUBLIC_BALANCER, SERVER_ENDPOINT, Settings
 
 RFC_1918 = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 PUBLIC_GATEWAY = ipaddress.IPv4Address("172.31.1.1")
-"""Hetzner's gateway for public interfaces, which no route may contain
+"""The gateway of Hetzner's public interfaces. The destination of a route must not contain this address
 (https://docs.hetzner.cloud/reference/cloud#network-actions-add-a-route-to-a-network)."""
 _WORKERS = ("worker_count", "pools")
 
@@ -79,29 +79,25 @@ def rules_between(settings: Settings) -> list[Problem]:
     )
     both = settings.k3s_channel and settings.k3s_version
     rule(key_of("k3s_channel"), settings.k3s_channel, both, allowed)
-    allowed = "give the path of a file that exists, or nothing"
+    allowed = "set the path of an existing file, or remove the setting"
     rule(key_of("restore_from"), snapshot, no_snapshot, allowed)
-    allowed = f"with one control server, also set {key_of('etcd_snapshots')}, because k3s then uses etcd"
+    allowed = f"also set {key_of('etcd_snapshots')}: a single control server uses etcd only with this setting"
     without_etcd = snapshot and not no_snapshot and not settings.outlives_servers
     rule(key_of("restore_from"), snapshot, without_etcd, allowed)
-    allowed = (
-        "give the same image to all pools with max, because the cluster-autoscaler supports only one image"
-    )
+    allowed = "set the same image in all pools with 'max': the cluster-autoscaler supports only one image"
     rule(key_of("pools"), ", ".join(images), len(images) > 1, allowed)
-    allowed = (
-        "give the same value to all pools with max, because the cluster-autoscaler supports only one value"
-    )
+    allowed = "set the same value in all pools with 'max': the cluster-autoscaler supports only one value"
     rule(key_of("pools"), "publicIpv4 true and false", len(ways) > 1, allowed)
     allowed = f"also set {key_of('import_network')}, because a gateway must be in an existing network"
     elsewhere = settings.gateway and not settings.import_network
     rule(key_of("gateway"), settings.gateway.address, elsewhere, allowed)
     allowed = (
-        f"use {PUBLIC_BALANCER}, because with {key_of('private_nodes')} the control servers have no public "
-        "addresses"
+        f"use {PUBLIC_BALANCER}, because the control servers have no public addresses if "
+        f"{key_of('private_nodes')} is true"
     )
     unreachable = settings.private_nodes and settings.api_endpoint != PUBLIC_BALANCER and own
     rule(key_of("api_endpoint"), settings.api_endpoint, unreachable, allowed)
-    allowed = f"give at least 1, because with {key_of('os_upgrades')} servers are drained before they reboot"
+    allowed = f"give at least 1: with {key_of('os_upgrades')}, kured drains each node before a reboot"
     rule(key_of("drain_seconds"), 0, settings.os_upgrades and not settings.drain_seconds, allowed)
     allowed = "no server would run Pods, because there are no workers: remove this setting, or add workers"
     takes_none = settings.taint_control_servers and own and not takes_pods
@@ -135,8 +131,8 @@ def existing_cluster_problems(settings: Settings) -> list[Problem]:
     if not keys:
         return []
     allowed = (
-        f"an existing cluster can't have these settings: {', '.join(keys)}. Remove these settings, or remove "
-        f"{key_of('kubeconfig_path')} to create a new cluster"
+        f"these settings are allowed only for a new cluster: {', '.join(keys)}. To use the existing cluster, "
+        f"remove these settings. To create a new cluster, remove {key_of('kubeconfig_path')}"
     )
     return [Problem(key_of("kubeconfig_path"), settings.kubeconfig_path, allowed)]
 
@@ -158,7 +154,7 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
         f"Hetzner network can have at most {MAX_SERVERS}"
     )
     small = f"the range is too small for {nodes} servers{balancer}{nat}"
-    each = f"the range is too small: each of {nodes} servers needs a /24"
+    each = f"the range is too small: it must contain a /24 for each of the {nodes} servers"
     # the settings of each rule, first the one to change
     rules = [
         (("network_cidr",), private, "use a range in 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"),
@@ -172,7 +168,7 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
         (("cluster_cidr",), PUBLIC_GATEWAY not in pods, on_gateway),
         (("service_cidr", "subnet_cidr"), not services.overlaps(subnet), on_subnet),
         (("service_cidr", "cluster_cidr"), not services.overlaps(pods), on_pods),
-        (("service_cidr",), 12 <= services.prefixlen <= 24, "the range must be a /12 to a /24"),
+        (("service_cidr",), 12 <= services.prefixlen <= 24, "the prefix length must be from /12 to /24"),
     ]
     return [
         Problem(key_of(asked[0]), str(getattr(settings, asked[0])), allowed)
@@ -197,7 +193,7 @@ def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> 
         "control_count": f"a Hetzner network can have at most {MAX_SERVERS} servers",
         "subnet_cidr": f"{key_of('subnet_cidr')} {settings.subnet_cidr} has addresses for only {subnet} "
         "servers",
-        "cluster_cidr": f"{key_of('cluster_cidr')} {settings.cluster_cidr} has ranges for only {pods} "
+        "cluster_cidr": f"{key_of('cluster_cidr')} {settings.cluster_cidr} has Pod ranges for only {pods} "
         "servers",
     }
     # address_problems reports a limit that the wanted servers alone exceed
@@ -207,7 +203,7 @@ def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> 
     if not broken:
         return []
     allowed = (
-        f"Pulumi deletes the {len(leaving)} removed servers after it creates the new ones, but "
+        f"Pulumi creates the new servers before it deletes the {len(leaving)} removed servers, but "
         f"{', and '.join(broken)}. Change fewer servers at a time, and run pulumi up after each change"
     )
     key = key_of("pools" if settings.pools else "worker_count")

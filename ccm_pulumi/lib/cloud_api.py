@@ -26,7 +26,7 @@ PASSING = ("locked", "conflict", "rate_limit_exceeded")
 permanent error ``protected`` have the status 423: https://docs.hetzner.cloud/reference/cloud#errors"""
 READ_ONLY = ("forbidden", "token_readonly")
 LOST = "answer_lost"
-"""Our own code for a missing or incomplete response, after which the result of the request is unknown."""
+"""Our own error code: the response is missing or incomplete, so the result of the request is unknown."""
 _MAX_ERROR = 65536  # bytes
 _MAX_ANSWER = 16 * 1024 * 1024  # bytes; a page of a list has some hundred thousand
 
@@ -65,7 +65,7 @@ def check_token(token: str | None) -> None:
         advice = "run pulumi config set --secret hcloud:token, or set HCLOUD_TOKEN in the environment"
         raise ConfigurationError([Problem(TOKEN_KEY, None, advice)])
     if len(token) != TOKEN_LENGTH or not token.isascii() or not token.isalnum():
-        allowed = f"a token of Hetzner Cloud has {TOKEN_LENGTH} letters and digits"
+        allowed = f"a Hetzner Cloud token consists of exactly {TOKEN_LENGTH} letters and digits"
         raise ConfigurationError([Problem(TOKEN_KEY, f"(a text of {len(token)} characters)", allowed)])
 
 
@@ -127,7 +127,7 @@ def call(
     answer, what it lacks is one, too.
     """
     if not cloud.endpoint.startswith(("http://", "https://")):
-        raise CloudError(cloud.endpoint, "must have an address that begins with https:// or http://")
+        raise CloudError(cloud.endpoint, "has an invalid address: use an https:// or http:// address")
     headers = {"Authorization": f"Bearer {cloud.token}", "User-Agent": "ccm-from-scratch-infra"}
     content = None
     if body is not None:
@@ -268,7 +268,7 @@ def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> Confi
             return CloudError(
                 cloud.endpoint,
                 f"answered {request} with the redirect {error.code}. The program doesn't follow redirects, "
-                "because it would send the token to another address",
+                "because a redirect would send the token to another address",
                 error.code,
             )
         try:

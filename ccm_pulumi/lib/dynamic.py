@@ -23,7 +23,7 @@ from .cloud_api import Cloud, cloud_of
 from .errors import InfraError
 
 DRIFT = "drift"
-"""The property in which ``read`` records differences on the server, which ``update`` repairs."""
+"""The property for differences on the server: ``read`` records them, and ``update`` repairs them."""
 _STATE_KEY = "__provider"
 _KEY = "private_key"
 
@@ -54,17 +54,17 @@ class Provider(ResourceProvider):
 
     serialize_as_secret_always = False
     id_format: ClassVar[str]
-    """Format of the resource's ID, with input names in braces, if ``create`` only records the inputs."""
+    """Format of the ID, with input names in braces. A class with its own ``create`` ignores this format."""
     replaced_by: ClassVar[tuple[str, ...]] = ()
     ignored_inputs: ClassVar[tuple[str, ...]] = ()
-    """Inputs that don't change the resource if only these inputs change, such as the way to reach a server.
+    """Inputs whose changes alone don't update the resource, such as the address of a server.
 
-    Their old values stay in the state, so ``delete`` must not use these inputs. A new ``address`` or
-    ``host_key`` comes with a new server, whose ID is not ignored. A new ``jump`` comes without a new server.
-    A new ``private_key`` is always recorded, without a call of ``update``.
+    The state keeps the old values, so ``delete`` must not use these inputs. If ``address`` or ``host_key``
+    changes, the server's ID also changes, and Pulumi updates the resource. ``jump`` can change while the
+    server stays the same. Pulumi always records a new ``private_key``, and doesn't call ``update``.
     """
     recorded_inputs: ClassVar[tuple[str, ...]] = ()
-    """The ignored inputs that ``read`` uses. Their new values are recorded in the state."""
+    """Those ignored inputs that ``read`` uses. The state always stores their new values."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Wraps ``update``, so that a new SSH key alone does not change the server."""
@@ -104,7 +104,7 @@ class CloudProvider(Provider):
     """
 
     configuration_keys: ClassVar[tuple[str, ...]] = ("hcloud:token", "hcloud:endpoint")
-    """Keys of the stack's configuration that the provider uses."""
+    """The keys that the provider reads from the stack's configuration."""
     _configuration: Mapping[str, Any] = MappingProxyType({})
 
     def configure(self, req: ConfigureRequest) -> None:

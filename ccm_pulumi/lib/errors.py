@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_VALUE_LENGTH = 200
-"""Maximum number of characters of an invalid value, or of its key, in a message."""
+"""Maximum number of characters that a message shows of an invalid value. The key has the same limit."""
 MAX_ALLOWED_LENGTH = 1500
-"""Maximum number of characters of the text about allowed values in a message."""
+"""Maximum number of characters in the part of a message that lists the allowed values."""
 
 
 class InfraError(Exception):
@@ -71,9 +71,9 @@ class HostKeyError(InfraError):
     def __init__(self, address: str) -> None:
         super().__init__(
             f"the SSH host key of the server at {address} has changed. The server was reinstalled, or "
-            "someone intercepts the connection. If the server was rebuilt at Hetzner: pulumi up accepts "
-            "the new key. If you changed the key yourself: run pulumi up --replace URN with the URN of "
-            "the server's Boot from 'pulumi stack --show-urns'"
+            "someone intercepts the connection. If the server was rebuilt at Hetzner, run 'pulumi "
+            "up', which accepts the new key. If you changed the key yourself, run 'pulumi up --replace URN'. "
+            "To find the URN of the server's resource of type Boot, run 'pulumi stack --show-urns'"
         )
 
 
@@ -104,13 +104,13 @@ class DrainError(InfraError):
         lines = listed(blockers)
         super().__init__(
             f"the node {node} could not be drained within {seconds} s, so its server was not deleted. "
-            f"These Pods are left:\n{lines}\nThe node is cordoned. Make the eviction of the Pods possible "
-            "(more replicas, another PodDisruptionBudget, another server) and repeat the command. To "
+            f"These Pods are left:\n{lines}\nThe node is cordoned. Make the eviction of the Pods possible: "
+            "add replicas, change the PodDisruptionBudget, or add a server. Then repeat the command. To "
             f"ignore PodDisruptionBudgets: kubectl drain {node} --ignore-daemonsets --delete-emptydir-data "
-            "--force --disable-eviction. To change the timeout, or to skip drains with 0: pulumi config "
-            "set ccm-from-scratch:drainSeconds SECONDS. To keep the server, add it to the settings again, "
-            f"and run kubectl uncordon {node}. If load balancers send no traffic to the node: kubectl label "
-            f"node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
+            "--force --disable-eviction. To change the timeout: pulumi config set "
+            "ccm-from-scratch:drainSeconds SECONDS (0 disables drains). To keep the server, add the server "
+            f"to the settings, and run kubectl uncordon {node}. If load balancers send no traffic to the "
+            f"node: kubectl label node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
         )
 
 
@@ -132,9 +132,9 @@ class AnotherClusterError(InfraError):
     def __init__(self, key: str, before: str, wanted: str) -> None:
         super().__init__(
             f"ccm-from-scratch:{key}: {wanted!r} is not possible while there are several control servers. "
-            f"The cluster was created with {before!r}: set this value again, or use another stack. With "
-            "one control server (pulumi config set ccm-from-scratch:controlCount 1; pulumi up), another "
-            f"{key} creates a new, empty cluster"
+            f"To keep the cluster, set {before!r} again. To create another cluster, use another stack. Or "
+            "first remove all but one control server: pulumi config set ccm-from-scratch:controlCount 1; "
+            f"pulumi up. A new value of {key} then replaces the cluster with a new, empty cluster"
         )
 
 
@@ -145,8 +145,8 @@ class QuorumError(InfraError):
         lines = listed(states)
         super().__init__(
             f"the control server {node} was not deleted, because etcd would lose quorum.\n{lines}\nRepair "
-            "the servers that don't answer. If a server is lost, delete it (hcloud server delete NAME). "
-            "Then repeat the command, which replaces it"
+            "the servers that don't answer. If a server is lost, delete the server (hcloud server "
+            "delete NAME). Then repeat the command. The command recreates the lost server"
         )
 
 
@@ -162,11 +162,11 @@ class UpgradeError(InfraError):
             else "The reason"
         )
         super().__init__(
-            f"k3s on the node {node} and on later nodes of the rollout was not upgraded. "
-            f"{said}:\n{why}\nThe node stays cordoned. Fix the cause (more replicas, another "
-            "PodDisruptionBudget, another server) and repeat the command, which continues the rollout. To "
-            "change the timeout, or to skip drains with 0: pulumi config set ccm-from-scratch:drainSeconds "
-            f"SECONDS. To let the node run Pods until then: kubectl uncordon {node}; kubectl annotate node "
+            f"k3s on the node {node} was not upgraded. The remaining nodes of the rollout are unchanged. "
+            f"{said}:\n{why}\nThe node stays cordoned. Fix the cause: for example, add replicas, change the "
+            "PodDisruptionBudget, or add a server. Then repeat the command. The rollout continues. To change "
+            "the timeout: pulumi config set ccm-from-scratch:drainSeconds SECONDS (0 disables drains). "
+            f"To let the node run Pods in the meantime: kubectl uncordon {node}; kubectl annotate node "
             f"{node} ccm-from-scratch/upgrading-; kubectl label node {node} "
             "node.kubernetes.io/exclude-from-external-load-balancers-"
         )

@@ -14,9 +14,9 @@ from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 from .dynamic import Provider, ProviderResource
 
 PACKAGE = Path(__file__).resolve().parents[1]
-"""The folder of ``ccm_pulumi``. It has links to other files of the clone that belong to this package."""
+"""The folder ``ccm_pulumi``. It contains links to those files of this package that are elsewhere."""
 ROOT = PACKAGE.parent
-"""The clone: the folder of Pulumi.yaml."""
+"""The root folder of the clone, which contains Pulumi.yaml."""
 
 
 def key_file(stack: str) -> str:

@@ -29,8 +29,8 @@ class Fate(Enum):
 
     LEAVE = "not ours"
     DELETE = "created by this cluster and used only by this cluster"
-    RELEASE = "kept, but without the ownership labels of this cluster"
-    ASK = "perhaps owned by this cluster: the operator must decide"
+    RELEASE = "kept, but the ownership labels of this cluster are removed"
+    ASK = "this cluster may own the load balancer: the operator must delete or keep it"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Ownership:
             keep = f"remove-label {balancer['id']} {CLUSTER}"
             return Verdict(
                 Fate.ASK,
-                "the load balancer has the label of this cluster, but isn't in its network",
+                "the load balancer has the label of this cluster, but isn't in the network of this cluster",
                 keep=keep,
             )
         return NOT_OURS
@@ -107,7 +107,7 @@ def _of_ours(
         return Fate.RELEASE, "the cluster adopted the load balancer and didn't create it"
     listeners = {service["listen_port"] for service in balancer["services"]}
     if others or (ports and listeners - ports.keys()):
-        return Fate.RELEASE, "others also use the load balancer"
+        return Fate.RELEASE, "some of its Services or listeners don't belong to this cluster"
     return Fate.DELETE, ""
 
 

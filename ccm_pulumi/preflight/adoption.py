@@ -35,7 +35,7 @@ _WAITS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _STATE = "pulumi:pulumi:readStackResourceOutputs"
 
 State = Mapping[tuple[str, str], Mapping[str, Any]]
-"""Outputs of each resource in the state by its type and name."""
+"""Maps the type and name of each resource in the state to its outputs."""
 
 
 def read_state() -> State:
@@ -85,9 +85,9 @@ class Adoption:
         if reason := self._doubt(kind, name):
             what = _KINDS[kind].removesuffix("s").replace("_", "-")
             raise InfraError(
-                f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, but is "
-                f"not imported: {reason}. Nothing was changed.\nIf a newer copy of the state, such as a "
-                "colleague's, contains it, import that copy: pulumi stack import --file FILE. If you don't "
+                f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, but "
+                f"can't be imported: {reason}. Nothing was changed.\nIf a newer copy of the state, such as a "
+                f"colleague's, contains the {what}: pulumi stack import --file FILE. If you don't "
                 f"need the {what}: hcloud {what} delete {found['name']}. To keep both, choose another "
                 "name: pulumi config set ccm-from-scratch:clusterName NAME"
             )
@@ -112,7 +112,7 @@ class Adoption:
         if not mine & theirs:
             return "the SSH key that Hetzner stores for this stack isn't the SSH key in the Pulumi state"
         if kind == SERVER and (f"{DYNAMIC}K3sServer", name) in self.state:
-            return "the state has another server of this name, so pulumi up would install k3s again"
+            return "the state has another server with this name, so pulumi up would install k3s again"
         return ""
 
     def _all(self, collection: str) -> dict[str, Mapping[str, Any]]:
@@ -135,7 +135,7 @@ def importing(
         if identity is None:
             return None
         kind = args.type_.rpartition(":")[2]
-        say(f"Pulumi imports {kind} {args.name} ({identity}) of this stack, which is not in its state")
+        say(f"Pulumi imports {kind} {args.name} ({identity}), because it is missing in this stack's state")
         # a server ignores changes of the properties that the API does not return, such as its keys
         options = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(import_=identity))
         return pulumi.ResourceTransformationResult(args.props, options)

@@ -115,11 +115,11 @@ def type_problems(
         if here is None or server.role not in resized or _is_recreated(server, here):
             continue
         if why := _unfit(server_type, here, catalogue):
-            allowed = f"{server.role} has the type {here.placement.server_type} and keeps its disk: {why}"
+            allowed = f"{server.role} can't change from the type {here.placement.server_type}: {why}"
             if server.kind is Kind.CONTROL:
                 allowed += (
-                    f". With several control servers ({key_of('control_count')}), the program recreates each "
-                    "server instead"
+                    f". If there are several control servers ({key_of('control_count')}), the program "
+                    "recreates each control server instead of changing its type"
                 )
             problems.append(Problem(server.keys.server_type, server_type, allowed))
     return problems
@@ -180,7 +180,7 @@ def _remedy(server: ServerSpec, others: Sequence[Placement], here: Present | Non
     reasons = reasons_for_another(server, here) if here else []
     if here and not reasons:
         return f"{server.role} exists, and a fallback never moves an existing server"
-    remedy = f"the fallbacks have no capacity either: {', '.join(map(str, others))}"
+    remedy = f"the types and locations in 'fallbacks' have no capacity either: {', '.join(map(str, others))}"
     if not others:
         remedy = f"{FALLBACKS} may name alternatives"
     if not reasons:

@@ -121,9 +121,9 @@ def check_everything(
 def _same_name(settings: Settings, environment: Environment) -> list[str]:
     """Warns about names that the cloud will refuse; no error, because renamed stacks keep server names."""
     return [
-        f"{key_of('cluster_name')}: {settings.cluster_name!r} is also the name of the cluster of the stack "
-        f"{other!r} in this project. Names in a project must be unique. If {other!r} isn't the previous name "
-        "of this stack, choose another cluster name: pulumi config set clusterName NAME"
+        f"{key_of('cluster_name')}: {settings.cluster_name!r} is also the cluster name of the stack "
+        f"{other!r} in this Hetzner project. Server names in a project must be unique. If {other!r} isn't "
+        "the former name of this stack, choose another cluster name: pulumi config set clusterName NAME"
         for other in sorted(environment.others)
     ]
 

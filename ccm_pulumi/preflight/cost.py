@@ -19,9 +19,9 @@ BALANCER = "load balancer"
 ADDRESS = "primary IP"
 IPV4 = "ipv4"
 API = "API"
-"""The name of the group with the load balancer of the Kubernetes API."""
+"""The cost group of the load balancer for the Kubernetes API."""
 SERVICES = "Services"
-"""The name of the group with the load balancers that the cloud-controller-manager creates."""
+"""The cost group of the load balancers that the cloud-controller-manager creates."""
 _CENTS = Decimal("0.01")
 _OF_HOURS = Decimal("0.0001")
 _TOO_MUCH = Decimal(10) ** 12  # larger values are no prices; sums of smaller ones are exact
@@ -207,9 +207,7 @@ def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence
     missing = _missing([bill, now], scaled, prices)
     vat = f"gross with {_plain(prices.vat_rate)} % VAT"
     heading = f"Cost of {title} in {prices.currency}, {vat}, without traffic:"
-    notes = (
-        [f"The API has no price for {', '.join(missing)}, so the sums don't include them."] if missing else []
-    )
+    notes = [f"The sums don't include these items without a price: {', '.join(missing)}."] if missing else []
     return "\n".join([heading, *_aligned(rows), *(_note(pool, prices) for pool in scaled), *notes])
 
 

@@ -18,8 +18,8 @@ from .network import Network
 ROLE = "api"
 """The value of the load balancer's label ``role``."""
 READY = ("2??", "401")
-"""Status codes of ``/readyz`` if the API server is ready. The health check sends no credentials, so k3s
-answers 401. Before the API server is ready, k3s answers 503."""
+"""The status codes that ``/readyz`` returns if the API server is ready. The health check sends no
+credentials, so k3s answers 401. Before the API server is ready, k3s answers 503."""
 
 
 class ApiEndpoint(pulumi.ComponentResource):

@@ -59,7 +59,7 @@ def network_problems(
         return [Problem(key_of("import_network"), given, allowed)]
     problems = []
     if others := sorted(set(networks) - {network["id"]}):
-        allowed = f"the servers of this stack are in the network {others[0]}, and can't move to another one"
+        allowed = f"this stack's servers are in the network {others[0]}, and can't move to another network"
         problems.append(Problem(key_of("import_network"), given, allowed))
     if network["ip_range"] != str(settings.network_cidr):
         allowed = f"use {network['ip_range']}, the range of the network {given}"
@@ -123,7 +123,7 @@ def _route_problems(settings: Settings, routes: Sequence[Mapping[str, Any]]) -> 
             key_of("import_network"),
             given,
             f"the network {given} already has a route {EVERYWHERE} to {route['gateway']}, but the NAT server "
-            f"needs that route. Remove {key_of('private_nodes')} and publicIpv4, or run: hcloud "
+            f"needs that route. Remove the settings {key_of('private_nodes')} and publicIpv4, or run: hcloud "
             f"network remove-route {given} --destination {EVERYWHERE} --gateway {route['gateway']}",
         )
         for route in routes

@@ -68,9 +68,9 @@ class Network(pulumi.ComponentResource):
 async def _known(subnet_id: pulumi.Output[str]) -> None:
     if not await subnet_id.is_known():
         raise pulumi.RunError(
-            "the subnet can't be replaced while there are several control servers, because all of them "
-            "would be detached from it. Nothing was changed. Remove the subnet from --replace and "
-            "--target-replace. If you changed ccm-from-scratch:networkZone, set it back. To replace the "
-            "subnet, first set ccm-from-scratch:controlCount to 1 and run pulumi up. Warning: the new subnet "
-            "replaces the cluster with a new, empty cluster"
+            "the subnet can't be replaced while there are several control servers, because all these "
+            "servers would be detached. Nothing was changed. Remove the subnet from --replace and "
+            "--target-replace. If you changed ccm-from-scratch:networkZone, restore its value. To replace "
+            "the subnet, first set ccm-from-scratch:controlCount to 1 and run pulumi up. Warning: with the "
+            "new subnet, you lose the cluster, and the program creates a new, empty cluster"
         )

@@ -28,7 +28,7 @@ from ..lib.ssh import Host, connect
 CONNECT_SECONDS = 6.0
 SCRIPT_SECONDS = 45.0
 FRESH_SECONDS = 30.0
-"""How long all resources share the report of a server, in seconds. The next refresh needs a new report."""
+"""Number of seconds for which all resources share the report of a server. Then they need a new report."""
 
 K3S = "/usr/local/bin/k3s"
 SERVER_UNIT, AGENT_UNIT = "k3s", "k3s-agent"
@@ -50,7 +50,7 @@ FILES = (
     STORE,
 )
 PRESENT = (DATASTORE, NOTE)
-"""Files of which the report includes only whether they exist."""
+"""For these files, the report includes only whether the file exists."""
 _KUBELET_PORT = 10250
 _THERE = "there"
 _SECRETS = ("K3S_TOKEN", "K3S_AGENT_TOKEN")
@@ -286,7 +286,7 @@ def _nodes(text: str) -> dict[str, Mapping[str, Any]]:
 async def ask(host: Host, *, timeout: float = CONNECT_SECONDS) -> Report:
     """The report of a server, as it is now."""
     async with connect(host, timeout=timeout) as shell:
-        what = "reading the files and units of this program"
+        what = "reading the files and systemd units that the Pulumi program created"
         return parse(await shell.run(probe_script(), what=what, timeout=SCRIPT_SECONDS))
 
 

@@ -279,7 +279,7 @@ class Server(pulumi.ComponentResource):
     @property
     def access(self) -> Access:
         """How dynamic resources reach it, known once it has booted; only for one with a private key."""
-        assert self._access is not None, "the program does not connect to this server"
+        assert self._access is not None, "the program has no private key for this server"
         return self._access
 
     def _boot(

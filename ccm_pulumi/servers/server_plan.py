@@ -33,9 +33,9 @@ from ..lib.errors import ConfigurationError, InfraError, Problem, listed
 from .snapshot_images import unfit_now
 
 IGNORED = ("image", "location", "sshKeys", "serverType", "publicNets", "networks", "placementGroupId")
-"""Properties of a server that Pulumi never changes. In the official plugin, a change of the first three
-replaces the server. A change of the other properties requires that the server is off (``Resource`` in
-internal/server/resource.go). ``ServerState`` changes the server type in place."""
+"""Server properties whose changes Pulumi ignores. In the official plugin, a new ``image``, ``location`` or
+``sshKeys`` replaces the server. A change of the other properties requires that the server is off
+(``Resource`` in internal/server/resource.go). ``ServerState`` changes the server type in place."""
 
 _ID = "id:"
 _INSTALLATION = "installation:"
@@ -132,7 +132,7 @@ def refusals(
         elif role in together and len(together) > (len(members) - 1) // 2:
             why.append(f"etcd would lose {len(together)} of {len(members)} members at the same time")
         if role in wanted and not changed(old.made, wanted[role]):
-            why.append("no changed setting requires a new server")
+            why.append("none of the changed settings requires a new server")
         if why:
             what = "deleted and created again" if role in wanted else "deleted"
             reasons[old.id] = f"{old.made.name} ({old.id}) would be {what}: {', and '.join(why)}"
@@ -166,7 +166,7 @@ class Asked:
 
 _NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource
 _asked: dict[str, Asked] = {}
-"""The inputs of the program by cluster. The process serves only one run."""
+"""Maps each cluster to the inputs of the program. A process serves only one run of the program."""
 
 
 class ServerPlanProvider(CloudProvider):
@@ -257,9 +257,9 @@ def _refusal(reasons: Mapping[str, str], switch: str) -> str:
     return (
         "the plan would delete servers that the cluster needs. No server was changed\n"
         f"{listed(reasons.values())}\n"
-        "Undo the change or the option that causes this. To delete these servers anyway: "
-        f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. This permission applies "
-        "once, because a new server or a new installation of k3s has a new ID"
+        "Undo the change or the option that causes the deletion. To delete these servers anyway: "
+        f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. This setting allows one "
+        "deletion, because a new server or a new installation of k3s has a new ID"
     )
 
 

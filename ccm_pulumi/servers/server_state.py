@@ -22,7 +22,7 @@ _DONE = {
     "attach_to_network": ("server_already_attached",),
     "detach_from_network": ("server_not_attached_to_network", "invalid_input", "not_found"),
 }
-"""Error codes of the API for actions that are already done."""
+"""The API's error codes that mean that an action isn't necessary, by action."""
 
 
 class ServerStateProvider(CloudProvider):
@@ -127,8 +127,8 @@ def settle(
         if patience.now() >= deadline:
             raise CloudError(
                 cloud.endpoint,
-                f"did not start server {server_id} or attach it to network {network} within "
-                f"{patience.seconds:.0f} s",
+                f"did not complete the actions within {patience.seconds:.0f} s: server {server_id} is not "
+                f"running, or not attached to network {network}",
             )
         if ip and action != "poweron" and (holder := holder_of(cloud, network, ip)):
             raise InfraError(

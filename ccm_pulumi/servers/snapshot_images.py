@@ -49,7 +49,7 @@ def unfit(snapshot: Snapshot | None, disks: Mapping[str, int], arm: Collection[s
     for name, disk in disks.items():
         architecture = "arm" if name in arm else "x86"
         if snapshot.architecture != architecture:
-            return f"the image is for {snapshot.architecture}, but {name} has {architecture}"
+            return f"the image has the architecture {snapshot.architecture}, but {name} has {architecture}"
         if snapshot.disk > disk:
             return f"the image needs a disk of {snapshot.disk} GB, but {name} has {disk} GB"
     return ""

@@ -67,7 +67,7 @@ def test_what_it_needs_of_the_stack_is_named(defaults):
         scaled(defaults, BURST, cloudProviderName="ccm-from-scratch", kubeconfigPath="Pulumi.yaml")
     )
     assert set(said) == {"pools[0].max", "kubeconfigPath"}
-    assert "ccm-from-scratch:pools[0].max. Remove" in said["kubeconfigPath"]
+    assert "ccm-from-scratch:pools[0].max. To" in said["kubeconfigPath"]
     images = problems_of(scaled(defaults, BURST, {"name": "b", "max": 1, "image": "debian-12"}))
     assert "only one image" in images["pools"]
 

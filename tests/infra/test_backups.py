@@ -45,15 +45,15 @@ def test_a_single_control_server_without_snapshots_has_none_to_begin_from(defaul
     ("said", "why"),
     [
         ({"schedule": "0 0 * * *; reboot"}, r"\.schedule: .* is not possible: use the five fields of cron"),
-        ({"schedule": "0 25 * * *"}, r"\.schedule: '0 25 \* \* \*' .*; hour: 25 is not within 0 to 23"),
+        ({"schedule": "0 25 * * *"}, r"\.schedule: '0 25 \* \* \*' .*; hour: 25 must be between 0 and 23"),
         ({"schedule": "0 0 31 feb,4 *"}, r"\.schedule: .*; none of the months in the schedule has this day"),
         ({"schedule": None}, r"\.schedule: is not set: use the five fields of cron"),
         ({"retention": 0}, r"\.retention: 0 is not possible: give a whole number from 1 to 999"),
         ({"retention": True}, r"\.retention: True is not possible: give a whole number"),
         ({"keep": 3}, r"\.keep: .* is not possible: there is no such key; allowed: retention, s3, schedule"),
-        (["0 0 * * *"], ": .* is not possible: give one or more of the keys schedule, retention and s3"),
-        ({"s3": "bucket"}, r"\.s3: '\(not shown\)' is not possible: give the keys endpoint, bucket"),
-        ({"s3": None}, r"\.s3: is not set: give the keys endpoint, bucket"),
+        (["0 0 * * *"], ": .* is not possible: set one or more of the keys schedule, retention and s3"),
+        ({"s3": "bucket"}, r"\.s3: '\(not shown\)' is not possible: set the keys endpoint, bucket"),
+        ({"s3": None}, r"\.s3: is not set: set the keys endpoint, bucket"),
     ],
 )
 def test_invalid_settings_of_snapshots(defaults, said, why):

@@ -118,7 +118,7 @@ def test_no_room_at_the_fallbacks_either(defaults):
     both = '[{"location": "nbg1"}]'
     found = read_settings(configured(defaults, controlServerType="cx23", location="fsn1", fallbacks=both))
     _, messages = placed(found, sold_out, {})
-    assert str(messages[0]).endswith("the fallbacks have no capacity either: cx23 in nbg1")
+    assert str(messages[0]).endswith("have no capacity either: cx23 in nbg1")
 
 
 def test_a_pool_has_fallbacks_of_its_own(defaults):
@@ -354,7 +354,7 @@ def test_an_answer_that_was_lost_is_asked_for_again(losing):
 
 
 def test_only_http_is_asked():
-    with pytest.raises(CloudError, match="begins with https"):
+    with pytest.raises(CloudError, match="use an https:// or http://"):
         fetcher(Cloud("file:///etc", TOKEN))("/passwd")
 
 

@@ -113,7 +113,7 @@ def test_wrong_settings_are_named_as_they_were_given(given, says):
 def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
     given = {"fallbacks": [{"location": "nbg1"}], "max_unavailable": 2}
     for name, value in given.items():
-        with pytest.raises(pulumi.RunError, match=rf"pools\[0\]\.{name}: .* does not check the cloud"):
+        with pytest.raises(pulumi.RunError, match=rf"pools\[0\]\.{name}: .* check of the cloud"):
             settings(**GIVEN, pools=[{"name": "db", "count": 1, name: value}])
     pages = {
         "components": r"The keys (.*?) aren't available:",

@@ -121,17 +121,14 @@ def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
     elsewhere = dataclasses.replace(pool, placement=Placement("cpx22", "ash"), min_size=0)
     without = ["primary IP ipv4 in ash", "server cpx22 in ash"]
     assert outputs(bill, prices, [elsewhere])["withoutPrice"] == without
-    assert "has no price for primary IP ipv4 in ash" in table("shop", bill, bill, prices, [elsewhere])
+    assert "without a price: primary IP ipv4 in ash" in table("shop", bill, bill, prices, [elsewhere])
 
 
 def test_what_has_no_price_is_named_and_not_free():
     bill = bill_of([("control", Placement("cpx22", "ash"), True)])
     said = table("shop", bill, {}, parse_prices(ANSWER))
     assert "  control     1 x server cpx22     ash      ?      ?       ?       ?" in said.splitlines()
-    assert said.endswith(
-        "The API has no price for primary IP ipv4 in ash, server cpx22 in ash, so the sums "
-        "don't include them."
-    )
+    assert said.endswith("without a price: primary IP ipv4 in ash, server cpx22 in ash.")
 
 
 @pytest.mark.parametrize("text", ["", "free", "NaN", "Infinity", "-1", "1e40", None, {}])

@@ -55,7 +55,9 @@ esac"""
 
 
 async def test_a_node_that_would_be_left_behind_is_named_before_the_installer_is_fetched(upgrade):
-    with pytest.raises(VersionError, match=r"k3sVersion: .*: burst-1 \(v1\.32\.6\+k3s1\)\. In a pool") as it:
+    with pytest.raises(
+        VersionError, match=r"k3sVersion: .*: burst-1 \(v1\.32\.6\+k3s1\)\. If the cluster-autoscaler"
+    ) as it:
         await upgrade("v1.32.6+k3s1")
     assert str(it.value).endswith("the cluster was not changed")
 

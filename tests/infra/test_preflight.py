@@ -113,7 +113,7 @@ def test_a_cluster_of_the_same_name_in_another_stack_is_reported_as_foreign(chec
     server(make, network, "worker-1", labels={"stack": "staging"})
     checked = check()
     (warning,) = checked.warnings
-    assert "clusterName: 'ccm-from-scratch' is also the name of the cluster of the stack 'staging'" in warning
+    assert "clusterName: 'ccm-from-scratch' is also the cluster name of the stack 'staging'" in warning
     assert "pulumi config set clusterName NAME" in warning
     assert checked.existing == {"control"}
     assert check(clusterName="mine").warnings == ()
@@ -227,7 +227,7 @@ def test_a_type_that_hetzner_gives_no_server_in_place_is_refused(check, make, ne
     wanted = PRIVATE if role == "nat" else {}
     said = problems(check, **wanted, **{key: "cpx22"})[key]
     assert said.startswith(
-        f"{role} has the type cpx32 and keeps its disk: the disk has 160 GB and can't shrink to 80 GB"
+        f"{role} can't change from the type cpx32: the disk has 160 GB and can't shrink to 80 GB"
     )
     assert "the same processor architecture" in problems(check, **wanted, **{key: "cax21"})[key]
     assert ("controlCount" in said) is (role == "control")
@@ -309,7 +309,7 @@ def test_all_that_keeps_a_network_from_being_imported_is_named(check, make, netw
     server(make, network, "control")
     other = make("/networks", name="o", ip_range="10.0.0.0/8")["network"]["id"]
     said = problems(check, importNetwork=str(other))
-    assert f"the servers of this stack are in the network {network}" in said["importNetwork"]
+    assert f"servers are in the network {network}" in said["importNetwork"]
 
 
 def test_a_range_of_pods_in_which_somebody_has_something_is_refused(check, make, network):

@@ -62,7 +62,7 @@ def test_a_server_comes_back_with_its_address(site):
     assert site.now() == ("running", "cpx22", [ip])
     # it is in the network with another address
     assert site.settle("10.0.0.77") == "10.0.0.77"
-    with pytest.raises(CloudError, match=f"did not start server {site.server}"):
+    with pytest.raises(CloudError, match=f"server {site.server} is not running"):
         site.settle("10.0.0.78", seconds=0)
 
 

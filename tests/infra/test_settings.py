@@ -59,12 +59,12 @@ def test_keys_of_other_namespaces_are_not_ours(defaults):
         ("subnetCidr", "10.0.0.0/30", "too small for 3 servers"),
         ("clusterCidr", "172.16.0.0/16", "must be inside"),
         ("clusterCidr", "10.0.0.0/16", "overlaps ccm-from-scratch:subnetCidr 10.0.0.0/24"),
-        ("clusterCidr", "10.244.0.0/23", "each of 3 servers needs a /24"),
+        ("clusterCidr", "10.244.0.0/23", "a /24 for each of the 3 servers"),
         ("clusterCidr", "10.244.0.0/16,fd00:10::/56", "one IPv4 range"),
         ("serviceCidr", "fd00:20::/112", "Hetzner's networks don't route"),
         ("serviceCidr", "10.244.128.0/20", "overlaps ccm-from-scratch:clusterCidr"),
         ("serviceCidr", "10.0.0.0/24", "overlaps ccm-from-scratch:subnetCidr"),
-        ("serviceCidr", "10.43.0.0/30", "/12 to a /24"),
+        ("serviceCidr", "10.43.0.0/30", "/12 to /24"),
         ("networkCidr", "8.0.0.0/6", "10.0.0.0/8, 172.16.0.0/12"),
         ("networkCidr", "198.18.0.0/15", "10.0.0.0/8, 172.16.0.0/12"),
     ],
@@ -245,7 +245,7 @@ def test_a_channel_or_a_version(defaults):
     assert "pulumi config set k3sVersion ''" in said["k3sChannel"]
     assert read_settings(configured(defaults, k3sChannel="stable", k3sVersion="")).k3s_channel == "stable"
     said = problems_of(configured(defaults, k3sVersion="stable"))
-    assert "set ccm-from-scratch:k3sChannel" in said["k3sVersion"]
+    assert "ccm-from-scratch:k3sChannel" in said["k3sVersion"]
     own = configured(defaults, k3sInstallUrl="https://get.k3s.io" + DIGEST)
     assert read_settings(own).k3s_install_url.endswith("0")
 
@@ -412,7 +412,7 @@ def test_a_pool_that_is_renamed_has_room_twice(defaults):
     assert "ccm-from-scratch:subnetCidr 10.0.0.0/28 has addresses for only 13" in said
     assert renamed(7, clusterCidr="10.244.0.0/20") == []
     (said,) = renamed(8, clusterCidr="10.244.0.0/20")
-    assert "ccm-from-scratch:clusterCidr 10.244.0.0/20 has ranges for only 16" in said
+    assert "ccm-from-scratch:clusterCidr 10.244.0.0/20 has Pod ranges for only 16" in said
 
 
 def test_what_only_grows_or_shrinks_or_has_grown_needs_no_room_twice(defaults):

@@ -79,7 +79,7 @@ def test_only_what_is_ours_for_sure_is_imported() -> None:
         Adoption(OURS, cloud(), {}).import_id(SERVER, "control", {"name": "c-control"})
     # its k3s would be installed again, and perhaps begin another cluster
     installed = {**PAIR, (f"{DYNAMIC}K3sServer", "control"): {}}
-    with pytest.raises(InfraError, match="another server of this name"):
+    with pytest.raises(InfraError, match="another server with this name"):
         Adoption(OURS, cloud(), installed).import_id(SERVER, "control", {"name": "c-control"})
 
 
