@@ -27,7 +27,7 @@ from .servers.servers import Servers
 
 __all__ = ["CloudControllerManager", "HetznerNetwork", "HetznerServers", "K3sCluster", "Settings", "settings"]
 
-_NO_LOOK = "remove this setting. It requires a check of the cloud, which components don't make"
+_NO_LOOK = "remove this setting, because it requires a check of the cloud, and components skip this check"
 _PLAIN = "give a plain value. An output of a resource is still unknown when the program checks the settings"
 
 

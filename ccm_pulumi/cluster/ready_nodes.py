@@ -36,7 +36,7 @@ _OF_SERVER = """for unit in k3s k3s-agent; do
   exit 0
 done
 echo 'k3s is not installed'"""
-"""Script that prints the state of k3s. It runs on each server that has no Node, or whose Node isn't ready."""
+"""Script that prints the state of k3s, for a server that has no Node or whose Node isn't ready."""
 NOT_JOINED = "the server has not joined the cluster"
 _TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 _CONTROL = "node-role.kubernetes.io/control-plane"

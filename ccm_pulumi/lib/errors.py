@@ -166,8 +166,8 @@ class UpgradeError(InfraError):
             f"{said}:\n{why}\nThe node stays cordoned. Fix the cause: for example, add replicas, change the "
             "PodDisruptionBudget, or add a server. Then repeat the command. The rollout continues. To change "
             "the timeout: pulumi config set ccm-from-scratch:drainSeconds SECONDS (0 disables drains). "
-            f"To let the node run Pods in the meantime: kubectl uncordon {node}; kubectl annotate node "
-            f"{node} ccm-from-scratch/upgrading-; kubectl label node {node} "
+            f"To let the node run Pods until you repeat the command: kubectl uncordon {node}; kubectl "
+            f"annotate node {node} ccm-from-scratch/upgrading-; kubectl label node {node} "
             "node.kubernetes.io/exclude-from-external-load-balancers-"
         )
 

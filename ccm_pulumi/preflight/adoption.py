@@ -86,8 +86,8 @@ class Adoption:
             what = _KINDS[kind].removesuffix("s").replace("_", "-")
             raise InfraError(
                 f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, but "
-                f"can't be imported: {reason}. Nothing was changed.\nIf a newer copy of the state, such as a "
-                f"colleague's, contains the {what}: pulumi stack import --file FILE. If you don't "
+                f"can't be imported: {reason}. Nothing was changed.\nIf a colleague has a newer copy of "
+                f"the state with the {what}, import this copy: pulumi stack import --file FILE. If you don't "
                 f"need the {what}: hcloud {what} delete {found['name']}. To keep both, choose another "
                 "name: pulumi config set ccm-from-scratch:clusterName NAME"
             )

@@ -22,7 +22,7 @@ _DONE = {
     "attach_to_network": ("server_already_attached",),
     "detach_from_network": ("server_not_attached_to_network", "invalid_input", "not_found"),
 }
-"""The API's error codes that mean that an action isn't necessary, by action."""
+"""For each action, the API's error codes that mean that the action isn't necessary."""
 
 
 class ServerStateProvider(CloudProvider):
