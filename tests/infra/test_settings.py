@@ -354,7 +354,7 @@ def test_a_setting_that_is_extreme_is_complained_about(defaults, field, value):
 def test_what_an_existing_cluster_would_not_get_is_refused(defaults, key, value):
     found = problems_of(configured(defaults, kubeconfigPath="Pulumi.yaml", **{key: value}))
     assert list(found) == ["kubeconfigPath"]
-    assert f"ccm-from-scratch:{key}. Remove" in found["kubeconfigPath"]
+    assert f"ccm-from-scratch:{key}. To" in found["kubeconfigPath"]
 
 
 def test_pods_need_a_server_that_takes_them(defaults):
