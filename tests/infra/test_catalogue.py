@@ -232,7 +232,7 @@ def test_a_server_gets_another_type_of_its_processor_when_its_own_is_sold_no_mor
     [
         ({"image": "ubuntu-24"}, "did you mean ubuntu-24.04?"),
         ({"image": "99999999"}, "no such image"),
-        ({"image": "4713"}, "for arm, but cpx22 has x86"),
+        ({"image": "4713"}, "architecture arm, but cpx22 has x86"),
         ({"image": "4714"}, "creating"),
         ({"image": "4715"}, "no such image"),
         ({"image": "4712", "workerServerType": "cx23"}, "a disk of 80 GB, but cx23 has 40 GB"),

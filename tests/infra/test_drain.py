@@ -354,7 +354,7 @@ async def test_a_control_server_that_goes_during_the_drain_ends_it(cluster, leav
     # its API tells that it is there before the drain, and that it is not after it
     (tmp_path / "k3s").write_text("#!/bin/sh\nkill -9 $PPID\n")
     await leave("running gone")
-    assert "is not drained" in capsys.readouterr().out
+    assert "was not drained" in capsys.readouterr().out
 
 
 async def test_an_unreachable_cluster_is_reported_with_a_remedy(cluster, leave, tmp_path):
