@@ -28,7 +28,7 @@ def test_finding_a_machine():
         with pytest.raises(SandboxError, match=says):
             choose(SERVERS, name)
     require_machines(Running(1, "machines"))
-    with pytest.raises(SandboxError, match="servers are only API records here"):
+    with pytest.raises(SandboxError, match="servers exist only as API records"):
         require_machines(Running(1, "hollow"))
 
 

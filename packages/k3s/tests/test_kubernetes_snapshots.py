@@ -126,7 +126,7 @@ def test_requests_to_the_server():
         (options, ["--cluster-reset-restore-path=/x"], "--cluster-reset required with --cluster-reset-"),
         (options, ["--cluster-reset", "--server=https://10.0.0.9:6443", "--token=t"], "server URL is set"),
         (options, ["--etcd-snapshot-retention=many"], "--etcd-snapshot-retention: 'many' is not a number"),
-        (options, ["--etcd-s3-config-secret=x"], "supports no Secret with S3 settings"),
+        (options, ["--etcd-s3-config-secret=x"], "--etcd-s3-config-secret is not supported"),
         (options, ["--dir=/x"], "unknown flag --dir"),
         (asked, [], "one of save, ls"),
         (asked, ["take"], "one of save, ls"),
