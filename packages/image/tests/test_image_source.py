@@ -81,7 +81,7 @@ def test_the_source_is_the_ccm_and_its_entry_points():
 
 @pytest.mark.parametrize("text", ["abc", "-5", "1.5", "1" * 40])
 def test_what_is_no_time_is_refused_by_the_variables_name(text):
-    with pytest.raises(VariableError, match=f"SOURCE_DATE_EPOCH='{text}'.*seconds since 1970"):
+    with pytest.raises(VariableError, match=f"SOURCE_DATE_EPOCH='{text}': must be"):
         read_source(environment={"SOURCE_DATE_EPOCH": text})
 
 
