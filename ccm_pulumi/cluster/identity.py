@@ -37,7 +37,7 @@ class ClusterIdentityProvider(Provider):
                 f"of this cluster's Nodes begin with {before}://. Kubernetes can't change a provider ID, "
                 f"and a cloud-controller-manager with the name {wanted} would remove these Nodes from all "
                 "load balancers. To keep the cluster: pulumi config set ccm-from-scratch:cloudProviderName "
-                f"{before}. To use {wanted}, create another stack. Or run pulumi destroy, then pulumi up"
+                f"{before}. To use {wanted}, create another stack, or run pulumi destroy and then pulumi up"
             )
         return CheckResult({**news, "generation": generation}, [])
 

@@ -258,8 +258,8 @@ def _refusal(reasons: Mapping[str, str], switch: str) -> str:
         "the plan would delete servers that the cluster needs. No server was changed\n"
         f"{listed(reasons.values())}\n"
         "Undo the change or the option that causes the deletion. To delete these servers anyway: "
-        f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. This setting allows one "
-        "deletion, because a new server or a new installation of k3s has a new ID"
+        f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. The setting contains "
+        "current IDs. New servers and new installations of k3s get other IDs, so it doesn't apply to them"
     )
 
 

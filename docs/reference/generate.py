@@ -79,9 +79,10 @@ If several clusters use the same Hetzner project, set a different `CCM_CLUSTER_I
 set the ID later, the CCM adds the ID to each existing load balancer at the next change to the load balancer.
 
 The CCM doesn't change load balancers with the ID of another cluster. If you change the ID of a cluster, the
-CCM therefore stops changing the cluster's existing load balancers, and each Service gets an Event. Without
-an ID, a Service can join a shared load balancer only after the CCM, since its last start, has processed a
-Service that already uses the load balancer.
+CCM therefore stops changing the cluster's existing load balancers, and each Service gets an Event.
+
+If you don't set an ID, the CCM can't add a Service to a shared load balancer immediately after its start. It
+must first process one of the Services that already use the load balancer.
 """
 
 _METRICS = f"""# Metrics

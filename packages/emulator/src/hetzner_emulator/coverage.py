@@ -93,7 +93,7 @@ NEWER = {
     ),
     "`GET /networks/{id}/members`": ("The operation exists.", "hcloud-python 2.27 uses the operation."),
 }
-"""Differences between Hetzner's current API and the older OpenAPI document. Each difference has a source."""
+"""Differences between Hetzner's current API and the older OpenAPI document. Each entry has its source."""
 
 _HEAD = """# Operations of the emulated Hetzner Cloud API
 

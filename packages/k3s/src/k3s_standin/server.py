@@ -45,8 +45,8 @@ UNHEARD_SECONDS = 2.0
 etcd. The number doubles after each restart."""
 _JITTER_SECONDS = 5.0
 _ENOUGH = "/livez/poststarthook/rbac/bootstrap-roles"
-"""The other components wait for this health check, which succeeds when the API server has created their RBAC
-roles. The API server needs one more second until its start is complete."""
+"""The other components wait for this health check. It succeeds when the API server has created the RBAC
+roles of these components, about one second before the API server has started completely."""
 ABSENT = ("traefik", "servicelb")
 """The addons of k3s that the stand-in doesn't include."""
 
