@@ -112,11 +112,37 @@ def test_what_the_api_decides_itself() -> None:
     }
 
 
-def test_a_step_names_what_changes() -> None:
-    settings = {"algorithm": "least_connections", "protection": True}
-    texts = " ".join(map(str, lead(listeners=(FIRST, MOVED), settings=settings)))
-    named = "(destination_port, proxyprotocol)", "algorithm to least_connections", "protect against"
-    assert all(name in texts for name in named)
+@pytest.mark.parametrize(
+    ("wanted", "texts"),
+    [
+        ({"type": LARGE, "public": False}, ["change type to lb21", "disable the public interface"]),
+        ({"name": "b", "labels": {"a": "2"}}, ["set labels", "rename to b"]),
+        (
+            {"rdns": {"ipv4": "c", "ipv6": None}},
+            [
+                f"set the reverse DNS name of {at}"
+                for at in ("203.0.113.1 to c", "2001:db8::1 to its default")
+            ],
+        ),
+        ({"network": 3}, ["detach from network 1", "attach to network 3"]),
+        (
+            {"network": 3, "private_ip": "10.0.0.9"},
+            ["detach from network 1", "attach to network 3 as 10.0.0.9"],
+        ),
+        (
+            {"targets": (SERVER, Target(ip="198.51.100.2"))},
+            [f"add {Target(ip='198.51.100.2')}", f"remove {IP}"],
+        ),
+        (
+            {"listeners": (FIRST, MOVED), "settings": {"algorithm": "least_connections", "protection": True}},
+            ["algorithm to least_connections", "protect against", "(destination_port, proxyprotocol)"],
+        ),
+    ],
+)
+def test_a_step_names_what_changes(wanted: dict[str, Any], texts: list[str]) -> None:
+    found = [str(step) for step in lead(**wanted)]
+    assert len(found) == len(texts)
+    assert all(text in "\n".join(found) for text in texts)
 
 
 CERTIFIED = ServiceHttp(certificates=(1, 2), redirect_http=True, sticky_sessions=True)
