@@ -70,13 +70,13 @@ def test_it(hetzner_cloud, turn):
 import pytest
 from hetzner_emulator.testing.cloud import CloudError
 def test_it(hetzner_cloud):
-    with pytest.raises(CloudError, match=r"'metod': unknown; allowed: .*method"):
+    with pytest.raises(CloudError, match="'metod'.*method"):
         hetzner_cloud.faults.add(metod='GET')
-    with pytest.raises(CloudError, match="'actions': must be one of: instant"):
+    with pytest.raises(CloudError, match="'actions'.*instant"):
         hetzner_cloud.settings(actions='fast')
     hetzner_cloud.faults.add(path='/serverz', code='locked')
     hetzner_cloud.client().servers.get_all()
-    with pytest.raises(CloudError, match='caused no fault .*/serverz'):
+    with pytest.raises(CloudError, match='/serverz'):
         hetzner_cloud.faults.expect_struck()
     with pytest.raises(CloudError, match='not found'):
         hetzner_cloud.admin('GET', '/nowhere')
