@@ -47,7 +47,7 @@ def main() -> None:
     window = checked.settings.os_upgrades
     if window and window.is_open(dt.datetime.now(dt.UTC)):
         until = f"{window.end} ({window.time_zone})"
-        pulumi.log.warn(f"because of osUpgrades, servers may reboot until {until}, even during this run")
+        pulumi.log.warn(f"osUpgrades allows reboots until {until}, so servers may reboot during this run")
     labels = cluster_labels(checked.settings.cluster_name, stack_label(), {})
     try:
         state = read_state()

@@ -32,9 +32,9 @@ _PIN = """k3s ctr images ls -q | grep '^{repository}:' | while read -r image; do
   [ "$image" = '{reference}' ] && pinned=pinned || pinned=
   k3s ctr images label "$image" "io.cri-containerd.pinned=$pinned" || exit 1
 done"""
-"""When a disk fills up, the kubelet removes unused images. Only one control server uses the CCM's image,
-and no registry contains the image (https://github.com/k3s-io/k3s/discussions/9624). The kubelet does not
-remove pinned images."""
+"""Pins the CCM's image, because kubelets remove unused images when a disk fills up. Only one control server
+uses the image, so the other kubelets could remove it. No registry contains the image
+(https://github.com/k3s-io/k3s/discussions/9624)."""
 
 
 class CcmImageProvider(Provider):

@@ -89,8 +89,8 @@ def _why(said: PeerAnswer) -> str:
         return "this server has the cluster's etcd data, but the API server on this server is not ready"
     if said.has == OTHER:
         return (
-            "this server has the etcd data of an unknown cluster. Check that the server still has its "
-            "former private address"
+            "this server's etcd data belongs to another cluster, or the server's private address has "
+            "changed. If the address has changed, restore the former address"
         )
     return "this server has the cluster's etcd data, but it has no address in the private network"
 

@@ -7,7 +7,8 @@ from ..config.k3s import DATASTORE, ENCRYPTION
 from ..servers.probe import AGENT_UNIT, K3S, SERVER_UNIT, Report, digest, file_differences, is_running
 
 API_SILENT = "its Kubernetes API doesn't respond"
-"""The only difference whose cause may be on other servers: if etcd has no quorum, no API server responds."""
+"""This difference may have its cause on other servers: if etcd has no quorum, no API server responds. Every
+other difference has its cause on the server itself."""
 _JOINS = ("--server=", "--cluster-init")
 """Flags that k3s ignores if the server already has etcd data."""
 
@@ -61,8 +62,8 @@ def server_drift(
     if any(what.startswith(ENCRYPTION) for what in found):
         # a refresh of a Secret stops the run before anything is repaired
         found.append(
-            "if Pulumi can't read Secrets, first repair only k3s: run 'pulumi up --target URN'. To find the "
-            "URN of the K3sServer, run 'pulumi stack --show-urns'. Then run the original command again"
+            "if Pulumi can't read Secrets, find the URN of the K3sServer: run 'pulumi stack --show-urns'. To "
+            "repair only k3s, run 'pulumi up --target URN'. Then repeat the command that failed"
         )
     if DATASTORE not in report.files:
         found.append(f"{DATASTORE} is gone")

@@ -195,9 +195,9 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
                 raise InfraError(
                     f"the only control server, {host.address}, has lost the data of the cluster: "
                     f"{k3s.DATASTORE} is missing, as after a rebuild in Hetzner's Console. Nothing was "
-                    "changed. To restore the cluster from a snapshot: pulumi config set "
-                    "ccm-from-scratch:restoreFrom SNAPSHOT. To start an empty cluster, skip this step. "
-                    f"Then run hcloud server delete {props['server_id']}, and repeat the command"
+                    "changed. To restore the cluster from a snapshot, first run: pulumi config set "
+                    "ccm-from-scratch:restoreFrom SNAPSHOT. Without this setting, an empty cluster starts. "
+                    f"In both cases, run hcloud server delete {props['server_id']}, then repeat pulumi up"
                 )
             return False
         peers = peers_of(self.cloud(), props["server_id"], props["private_ip"], jump=host.jump)

@@ -18,7 +18,7 @@ from .ready_nodes import read_nodes
 _AT_ONCE = 30.0
 _CONNECT_SECONDS = 30.0
 _RELEASE_SECONDS = 420.0
-"""Timeout for the request to the channel server and all attempts to download the installer together."""
+"""Total timeout for the request to the channel server and for all attempts to download the installer."""
 _INSTALLED = re.compile(rf"^{k3s_scripts.INSTALLED}(\S+)$", re.MULTILINE)
 _LEADS = re.compile(rf"^{k3s_scripts.LEADS}(\S+)$", re.MULTILINE)
 
@@ -91,7 +91,8 @@ async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Releas
         why = (
             f"these kubelets would be more than {OLDEST_KUBELET} minor versions older than the API server: "
             f"{named}. If the cluster-autoscaler manages the pool, replace the server: kubectl drain NODE, "
-            "then hcloud server delete NODE. In other pools, first run pulumi up without this change"
+            "then hcloud server delete NODE. In other pools, undo this change, and run pulumi up to upgrade "
+            "the kubelets. Then make the change again"
         )
         raise VersionError(_problem(release, why))
 

@@ -24,11 +24,11 @@ from ..lib.ssh import CONNECT_SECONDS, Host, run_once
 from ..servers.server import hosts_of
 
 RENEWAL = timedelta(days=90)
-"""When k3s starts, it renews each certificate that expires within this time. A new certificate is valid for
-a year. Releases since May 2025 renew certificates thirty days earlier: https://docs.k3s.io/cli/certificate"""
+"""When k3s starts, it renews each certificate that expires within this time. A new certificate is valid for a
+year. Releases since May 2025 renew it 120 days before it expires: https://docs.k3s.io/cli/certificate"""
 _LOOK_CONNECT_SECONDS = 4.0
 _UNANSWERED = "unanswered"
-"""Name of the output in which a refresh stores the reason if the API server does not respond."""
+"""If the API server does not respond during a refresh, the output with this name contains the reason."""
 _RESTART = "To renew the certificate, restart k3s on one control server at a time: systemctl restart k3s"
 
 

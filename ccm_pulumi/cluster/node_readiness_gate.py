@@ -123,8 +123,8 @@ async def _await(
                 return
             if time.monotonic() > deadline:
                 raise InfraError(
-                    f"{WAIT_SECONDS:.0f} s after its server was replaced or upgraded, the node {name} still "
-                    f"doesn't accept Pods: {lacks}\nLater servers of the rollout are unchanged. See: "
+                    f"the node {name} still doesn't accept Pods, {WAIT_SECONDS:.0f} s after the program "
+                    f"replaced or upgraded its server: {lacks}\nThe remaining servers were not changed. See: "
                     f"kubectl describe node {name}. Fix the cause and repeat the command. The rollout then "
                     "continues with this node"
                 )

@@ -39,7 +39,7 @@ def _store(value: Any) -> Mapping[str, Any]:
     return value
 
 
-_KEY = "use the bucket owner's credentials: 1 to 256 ASCII characters without spaces"
+_KEY = "use a key from the bucket owner's credentials: 1 to 256 ASCII characters without spaces"
 _S3: Parts = {
     "endpoint": (
         _matching(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?"),
@@ -62,7 +62,7 @@ _NEEDED = ("endpoint", "bucket", "accessKey", "secretKey")
 _PARTS: Parts = {
     "schedule": (_schedule, _FIVE),
     "retention": (_matching("[1-9][0-9]{0,2}"), "give a whole number from 1 to 999"),
-    "s3": (_store, f"set the keys {', '.join(_NEEDED)}. The keys folder, region and insecure are optional"),
+    "s3": (_store, f"set the keys {', '.join(_NEEDED)}. Optional keys: folder, region, insecure"),
 }
 _S3_FLAGS = {"accessKey": "access-key", "secretKey": "secret-key"}
 _NOT_SHOWN = "(not shown)"

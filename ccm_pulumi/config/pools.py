@@ -21,13 +21,13 @@ RESERVED = ("control",)
 MAX_SERVERS = 100
 """Maximum number of servers in a Hetzner network."""
 MAX_WORKERS = MAX_SERVERS - 1
-"""Maximum number of workers in a Hetzner network, because a cluster has at least one control server."""
+"""Maximum number of workers in a Hetzner network. At least one of its servers is a control server."""
 MAX_NAME_LENGTH = 63
 """Maximum length of a host name, and of the value of the label kubernetes.io/hostname."""
 GROUP_SEPARATOR = "--"
 """The separator between the cluster's name and the pool's name in the name of a node group."""
 AUTOSCALER_DIGITS = 16
-"""The cluster-autoscaler ends a server name with at most this number of hexadecimal digits."""
+"""Maximum number of hexadecimal digits that the cluster-autoscaler appends to a server name."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -157,13 +157,13 @@ def _bound_problems(pool: Pool, entry: Mapping[str, Any], key: str) -> list[Prob
     for name in _NOT_WITH_BOUNDS:
         if entry.get(name) is not None:
             allowed = (
-                "remove this key. The cluster-autoscaler sets the number of servers of a pool with 'max'"
+                "remove this key. In a pool with 'max', the cluster-autoscaler sets the number of servers"
             )
             problems.append(Problem(f"{key}.{name}", entry[name], allowed))
     if GROUP_SEPARATOR in pool.name:
         allowed = (
-            f"a pool name must not contain {GROUP_SEPARATOR}, which separates the cluster name from the "
-            "pool name in the name of a node group"
+            f"a pool name must not contain {GROUP_SEPARATOR}, because the name of a node group has the "
+            f"form CLUSTER{GROUP_SEPARATOR}POOL"
         )
         problems.append(Problem(f"{key}.name", pool.name, allowed))
     return problems
@@ -224,9 +224,9 @@ def _against_label(label: str, content: Any) -> str:
     if not refused and label != _INSTANCE_TYPE:
         return ""
     return (
-        f"a pool can't set the label {label}. A kubelet may set a label of Kubernetes only if the label "
-        "has the prefix node.kubernetes.io or kubelet.kubernetes.io. The cloud-controller-manager sets the "
-        "labels for type, zone and region"
+        f"a pool can't set the label {label}. The kubelet sets a pool's labels, and may set a label of "
+        "Kubernetes only with the prefix node.kubernetes.io or kubelet.kubernetes.io. The "
+        "cloud-controller-manager sets the labels for type, zone and region"
     )
 
 

@@ -97,7 +97,7 @@ def control_roles(count: int) -> tuple[str, ...]:
 
 
 CONTROL_ROLES = control_roles(max(CONTROL_COUNTS))
-"""Roles of the control servers with the highest ``controlCount``. A lower count uses the first roles."""
+"""Roles of all possible control servers. With ``controlCount`` N, the program uses the first N roles."""
 
 
 def of_kind(servers: Iterable[ServerSpec], kind: Kind) -> list[ServerSpec]:

@@ -134,8 +134,8 @@ def odd_number(numbers: Sequence[int]) -> Type:
         return int(value)
 
     allowed = (
-        f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}; an even number of "
-        "servers tolerates only as many failures as the next lower odd number"
+        f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}. An even number isn't allowed, "
+        "because one server fewer tolerates the same number of failures"
     )
     return plain(parse, allowed, numbers[0])
 

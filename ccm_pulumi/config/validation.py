@@ -81,7 +81,7 @@ def rules_between(settings: Settings) -> list[Problem]:
     rule(key_of("k3s_channel"), settings.k3s_channel, both, allowed)
     allowed = "set the path of an existing file, or remove the setting"
     rule(key_of("restore_from"), snapshot, no_snapshot, allowed)
-    allowed = f"also set {key_of('etcd_snapshots')}: a single control server uses etcd only with this setting"
+    allowed = f"also set {key_of('etcd_snapshots')}. Otherwise, a single control server doesn't use etcd"
     without_etcd = snapshot and not no_snapshot and not settings.outlives_servers
     rule(key_of("restore_from"), snapshot, without_etcd, allowed)
     allowed = "set the same image in all pools with 'max': the cluster-autoscaler supports only one image"
@@ -97,7 +97,7 @@ def rules_between(settings: Settings) -> list[Problem]:
     )
     unreachable = settings.private_nodes and settings.api_endpoint != PUBLIC_BALANCER and own
     rule(key_of("api_endpoint"), settings.api_endpoint, unreachable, allowed)
-    allowed = f"give at least 1: with {key_of('os_upgrades')}, kured drains each node before a reboot"
+    allowed = f"give at least 1: with {key_of('os_upgrades')}, kured drains nodes, and 0 means no time limit"
     rule(key_of("drain_seconds"), 0, settings.os_upgrades and not settings.drain_seconds, allowed)
     allowed = "no server would run Pods, because there are no workers: remove this setting, or add workers"
     takes_none = settings.taint_control_servers and own and not takes_pods
@@ -131,8 +131,8 @@ def existing_cluster_problems(settings: Settings) -> list[Problem]:
     if not keys:
         return []
     allowed = (
-        f"these settings are allowed only for a new cluster: {', '.join(keys)}. To use the existing cluster, "
-        f"remove these settings. To create a new cluster, remove {key_of('kubeconfig_path')}"
+        f"this key selects an existing cluster, but these keys are only for a new one: {', '.join(keys)}. To "
+        f"use the existing cluster, remove these keys. For a new cluster, remove {key_of('kubeconfig_path')}"
     )
     return [Problem(key_of("kubeconfig_path"), settings.kubeconfig_path, allowed)]
 
@@ -147,11 +147,11 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
     inside = f"the range must be inside {key_of('network_cidr')} {network}"
     on_subnet = f"the range overlaps {key_of('subnet_cidr')} {subnet}"
     on_pods = f"the range overlaps {key_of('cluster_cidr')} {pods}"
-    on_gateway = f"the range contains Hetzner's gateway {PUBLIC_GATEWAY}, which no route may contain"
+    on_gateway = f"the range contains {PUBLIC_GATEWAY}, Hetzner's gateway. Hetzner rejects routes to it"
     nat, balancer = " and the NAT server" * settings.has_nat, " and a load balancer" * _has_balancer(settings)
     too_many = (
-        f"with {settings.workers} workers{nat} there are {capacity['control_count'].used} servers, but a "
-        f"Hetzner network can have at most {MAX_SERVERS}"
+        f"the cluster would have {capacity['control_count'].used} servers, including {settings.workers} "
+        f"workers{nat}, but a Hetzner network can have at most {MAX_SERVERS}"
     )
     small = f"the range is too small for {nodes} servers{balancer}{nat}"
     each = f"the range is too small: it must contain a /24 for each of the {nodes} servers"
@@ -203,8 +203,8 @@ def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> 
     if not broken:
         return []
     allowed = (
-        f"Pulumi creates the new servers before it deletes the {len(leaving)} removed servers, but "
-        f"{', and '.join(broken)}. Change fewer servers at a time, and run pulumi up after each change"
+        f"Pulumi creates the new servers before it deletes the {len(leaving)} old servers, so all exist at "
+        f"once, but {', and '.join(broken)}. Change fewer servers, and run pulumi up after each change"
     )
     key = key_of("pools" if settings.pools else "worker_count")
     at_a_time = capacity["control_count"].used + len(leaving)

@@ -22,8 +22,8 @@ TOKEN_KEY = "hcloud:token"  # noqa: S105 (the name of a key, not a token)
 TOKEN_LENGTH = 64
 TIMEOUT = 10.0
 PASSING = ("locked", "conflict", "rate_limit_exceeded")
-"""Codes of temporary errors. Hetzner locks an object while an action changes it. Both ``locked`` and the
-permanent error ``protected`` have the status 423: https://docs.hetzner.cloud/reference/cloud#errors"""
+"""Codes of temporary errors. The HTTP status isn't enough: 423 is the status of the temporary error
+``locked`` and of the permanent error ``protected`` (https://docs.hetzner.cloud/reference/cloud#errors)."""
 READ_ONLY = ("forbidden", "token_readonly")
 LOST = "answer_lost"
 """Our own error code: the response is missing or incomplete, so the result of the request is unknown."""

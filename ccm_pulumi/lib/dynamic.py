@@ -23,7 +23,7 @@ from .cloud_api import Cloud, cloud_of
 from .errors import InfraError
 
 DRIFT = "drift"
-"""The property for differences on the server: ``read`` records them, and ``update`` repairs them."""
+"""Property with the differences between server and state. ``read`` records and ``update`` repairs them."""
 _STATE_KEY = "__provider"
 _KEY = "private_key"
 
@@ -59,12 +59,12 @@ class Provider(ResourceProvider):
     ignored_inputs: ClassVar[tuple[str, ...]] = ()
     """Inputs whose changes alone don't update the resource, such as the address of a server.
 
-    The state keeps the old values, so ``delete`` must not use these inputs. If ``address`` or ``host_key``
-    changes, the server's ID also changes, and Pulumi updates the resource. ``jump`` can change while the
-    server stays the same. Pulumi always records a new ``private_key``, and doesn't call ``update``.
+    The state keeps the old values, so ``delete`` must not use these inputs. A new ``address`` or
+    ``host_key`` comes with a new server ID, which isn't ignored, so Pulumi updates the resource. A new
+    ``jump`` alone causes no update. Pulumi stores a new ``private_key`` alone without changing the server.
     """
     recorded_inputs: ClassVar[tuple[str, ...]] = ()
-    """Those ignored inputs that ``read`` uses. The state always stores their new values."""
+    """Inputs in ``ignored_inputs`` that ``read`` uses. If they change, the state stores the new values."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Wraps ``update``, so that a new SSH key alone does not change the server."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_VALUE_LENGTH = 200
-"""Maximum number of characters that a message shows of an invalid value. The key has the same limit."""
+"""A message shows at most this number of characters of an invalid value, and of its key."""
 MAX_ALLOWED_LENGTH = 1500
 """Maximum number of characters in the part of a message that lists the allowed values."""
 
@@ -109,8 +109,8 @@ class DrainError(InfraError):
             f"ignore PodDisruptionBudgets: kubectl drain {node} --ignore-daemonsets --delete-emptydir-data "
             "--force --disable-eviction. To change the timeout: pulumi config set "
             "ccm-from-scratch:drainSeconds SECONDS (0 disables drains). To keep the server, add the server "
-            f"to the settings, and run kubectl uncordon {node}. If load balancers send no traffic to the "
-            f"node: kubectl label node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
+            f"to the settings again, and run kubectl uncordon {node}. If load balancers then send no traffic "
+            f"to the node: kubectl label node {node} node.kubernetes.io/exclude-from-external-load-balancers-"
         )
 
 
@@ -145,8 +145,8 @@ class QuorumError(InfraError):
         lines = listed(states)
         super().__init__(
             f"the control server {node} was not deleted, because etcd would lose quorum.\n{lines}\nRepair "
-            "the servers that don't answer. If a server is lost, delete the server (hcloud server "
-            "delete NAME). Then repeat the command. The command recreates the lost server"
+            "the servers that don't answer. If a server can't be repaired, delete it (hcloud server "
+            "delete NAME). Then repeat the command, which recreates the deleted server"
         )
 
 
@@ -164,7 +164,7 @@ class UpgradeError(InfraError):
         super().__init__(
             f"k3s on the node {node} was not upgraded. The remaining nodes of the rollout are unchanged. "
             f"{said}:\n{why}\nThe node stays cordoned. Fix the cause: for example, add replicas, change the "
-            "PodDisruptionBudget, or add a server. Then repeat the command. The rollout continues. To change "
+            "PodDisruptionBudget, or add a server. Repeat the command to continue the rollout. To change "
             "the timeout: pulumi config set ccm-from-scratch:drainSeconds SECONDS (0 disables drains). "
             f"To let the node run Pods until you repeat the command: kubectl uncordon {node}; kubectl "
             f"annotate node {node} ccm-from-scratch/upgrading-; kubectl label node {node} "

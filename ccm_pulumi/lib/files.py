@@ -14,7 +14,7 @@ from pulumi.dynamic import CreateResult, DiffResult, UpdateResult
 from .dynamic import Provider, ProviderResource
 
 PACKAGE = Path(__file__).resolve().parents[1]
-"""The folder ``ccm_pulumi``. It contains links to those files of this package that are elsewhere."""
+"""The folder ``ccm_pulumi``. Some files in this folder are symbolic links to files in other folders."""
 ROOT = PACKAGE.parent
 """The root folder of the clone, which contains Pulumi.yaml."""
 

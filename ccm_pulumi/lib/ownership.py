@@ -30,7 +30,7 @@ class Fate(Enum):
     LEAVE = "not ours"
     DELETE = "created by this cluster and used only by this cluster"
     RELEASE = "kept, but the ownership labels of this cluster are removed"
-    ASK = "this cluster may own the load balancer: the operator must delete or keep it"
+    ASK = "possibly created by this cluster: the operator must decide whether to delete or keep it"
 
 
 @dataclass(frozen=True)

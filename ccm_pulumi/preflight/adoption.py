@@ -135,7 +135,7 @@ def importing(
         if identity is None:
             return None
         kind = args.type_.rpartition(":")[2]
-        say(f"Pulumi imports {kind} {args.name} ({identity}), because it is missing in this stack's state")
+        say(f"Pulumi imports {kind} {args.name} ({identity}), which exists but isn't in this stack's state")
         # a server ignores changes of the properties that the API does not return, such as its keys
         options = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(import_=identity))
         return pulumi.ResourceTransformationResult(args.props, options)

@@ -179,7 +179,7 @@ def _no_capacity(wanted: Placement, catalogue: Catalogue) -> str:
 def _remedy(server: ServerSpec, others: Sequence[Placement], here: Present | None) -> str:
     reasons = reasons_for_another(server, here) if here else []
     if here and not reasons:
-        return f"{server.role} exists, and a fallback never moves an existing server"
+        return f"{server.role} already exists, and the program uses a fallback only for a new server"
     remedy = f"the types and locations in 'fallbacks' have no capacity either: {', '.join(map(str, others))}"
     if not others:
         remedy = f"{FALLBACKS} may name alternatives"

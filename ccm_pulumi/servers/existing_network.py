@@ -103,7 +103,8 @@ def _gateway_problems(
     """The user's own gateway needs the user's own route."""
     if has_nat:
         allowed = (
-            "the default route leads to the NAT server of this stack; first give all servers public addresses"
+            "the default route still leads to this stack's NAT server, so you can't switch to your own "
+            "gateway in one step. First give all servers public addresses"
         )
     elif not any(route["destination"] == EVERYWHERE for route in routes):
         allowed = (
@@ -122,8 +123,8 @@ def _route_problems(settings: Settings, routes: Sequence[Mapping[str, Any]]) -> 
         Problem(
             key_of("import_network"),
             given,
-            f"the network {given} already has a route {EVERYWHERE} to {route['gateway']}, but the NAT server "
-            f"needs that route. Remove the settings {key_of('private_nodes')} and publicIpv4, or run: hcloud "
+            f"the network {given} has a route {EVERYWHERE} to {route['gateway']}, but the route must lead to "
+            f"the NAT server. Remove the settings {key_of('private_nodes')} and publicIpv4, or run: hcloud "
             f"network remove-route {given} --destination {EVERYWHERE} --gateway {route['gateway']}",
         )
         for route in routes

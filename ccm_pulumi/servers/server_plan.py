@@ -33,9 +33,9 @@ from ..lib.errors import ConfigurationError, InfraError, Problem, listed
 from .snapshot_images import unfit_now
 
 IGNORED = ("image", "location", "sshKeys", "serverType", "publicNets", "networks", "placementGroupId")
-"""Server properties whose changes Pulumi ignores. In the official plugin, a new ``image``, ``location`` or
-``sshKeys`` replaces the server. A change of the other properties requires that the server is off
-(``Resource`` in internal/server/resource.go). ``ServerState`` changes the server type in place."""
+"""Server properties whose changes Pulumi ignores. Otherwise, the official plugin would replace the server for
+a new ``image``, ``location`` or ``sshKeys``. For other changes, it would require that the server is off
+(``Resource`` in internal/server/resource.go). ``ServerState`` changes the server type instead."""
 
 _ID = "id:"
 _INSTALLATION = "installation:"
@@ -166,7 +166,7 @@ class Asked:
 
 _NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource
 _asked: dict[str, Asked] = {}
-"""Maps each cluster to the inputs of the program. A process serves only one run of the program."""
+"""Maps each cluster's name to the program's inputs, which stay valid: a process serves only one run."""
 
 
 class ServerPlanProvider(CloudProvider):
@@ -259,7 +259,7 @@ def _refusal(reasons: Mapping[str, str], switch: str) -> str:
         f"{listed(reasons.values())}\n"
         "Undo the change or the option that causes the deletion. To delete these servers anyway: "
         f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. The setting contains "
-        "current IDs. New servers and new installations of k3s get other IDs, so it doesn't apply to them"
+        "current IDs, so it allows no later deletions: new servers and new k3s installations get other IDs"
     )
 
 

@@ -247,7 +247,7 @@ def drifts_and_is_repaired(environment: Clone, changes: list[tuple[str, int]]) -
             DRIFTS[name](place, role)
     done = environment.dev("up", check=False)
     print(done.stdout)
-    if done.returncode and "first repair only k3s" in done.stdout:
+    if done.returncode and "repair only k3s" in done.stdout:
         for urn in k3s_servers(environment):
             environment.pulumi("up", "--stack", "local", "--yes", "--skip-preview", "--target", urn)
     if done.returncode or any(what in done.stdout for what in UNKNOWN):

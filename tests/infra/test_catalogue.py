@@ -159,7 +159,7 @@ def test_existing_servers_need_no_capacity_and_are_reported_if_deprecated(defaul
     assert placed(settings, CATALOGUE, there)[1] == []
     elsewhere = {"control": Present(Placement("cx23", "nbg1"))}
     (problem,) = placed(settings, CATALOGUE, elsewhere)[1]
-    assert problem.allowed.endswith("control exists, and a fallback never moves an existing server")
+    assert problem.allowed.endswith("uses a fallback only for a new server")
 
 
 def test_many_servers_without_room_are_one_problem(defaults):

@@ -371,7 +371,7 @@ def test_a_network_with_somebody_elses_default_route_is_refused(check, make, net
     make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
     assert check(importNetwork=str(network)).settings.import_network
     said = problems(check, **PRIVATE, importNetwork=str(network))["importNetwork"]
-    assert "already has a route 0.0.0.0/0 to 10.0.0.77" in said
+    assert "has a route 0.0.0.0/0 to 10.0.0.77" in said
     # once the NAT server is there it is that one's
     server(make, network, "nat")
     assert check(**PRIVATE, importNetwork=str(network)).settings.import_network
@@ -386,7 +386,7 @@ def test_a_gateway_of_ones_own_needs_a_route_to_it(check, make, network, tmp_pat
     make(f"/networks/{network}/actions/add_route", destination="0.0.0.0/0", gateway="10.0.0.77")
     assert "NAT" not in check(**wanted).cost["monthlyByPool"]
     server(make, network, "nat")
-    assert "to the NAT server" in problems(check, **wanted)["gateway"]
+    assert "NAT server" in problems(check, **wanted)["gateway"]
 
 
 def test_a_change_that_has_no_room_for_old_and_new_servers_is_refused(check, make, network):
@@ -395,7 +395,7 @@ def test_a_change_that_has_no_room_for_old_and_new_servers_is_refused(check, mak
     pools = {"pools": json.dumps([{"name": "new", "count": 3}])}
     assert check(**pools)
     said = problems(check, **pools, subnetCidr="10.0.0.0/29")
-    assert "the 3 removed servers" in said["pools"]
+    assert "the 3 old servers" in said["pools"]
     assert "10.0.0.0/29 has addresses for only 5" in said["pools"]
 
 

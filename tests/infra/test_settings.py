@@ -78,7 +78,7 @@ def test_no_pods_are_where_hetzner_has_its_gateway(defaults):
     ranges = {"networkCidr": "172.16.0.0/12", "subnetCidr": "172.16.0.0/24"}
     said = problems_of(configured(defaults, **ranges, clusterCidr="172.30.0.0/15"))
     assert list(said) == ["clusterCidr"]
-    assert said["clusterCidr"].endswith("Hetzner's gateway 172.31.1.1, which no route may contain")
+    assert said["clusterCidr"].endswith("Hetzner's gateway. Hetzner rejects routes to it")
     assert read_settings(configured(defaults, **ranges, clusterCidr="172.30.0.0/16"))
 
 
@@ -405,8 +405,8 @@ def test_a_pool_that_is_renamed_has_room_twice(defaults):
     assert renamed(49) == []
     (said,) = renamed(50)
     assert said.startswith("ccm-from-scratch:pools: '101 servers at a time' is not possible: ")
-    assert "the 50 removed servers" in said
-    assert "at most 100 servers. Change fewer servers at a time" in said
+    assert "the 50 old servers" in said
+    assert "at most 100 servers. Change fewer servers" in said
     assert renamed(3, subnetCidr="10.0.0.0/28") == []
     (said,) = renamed(7, subnetCidr="10.0.0.0/28")
     assert "ccm-from-scratch:subnetCidr 10.0.0.0/28 has addresses for only 13" in said
@@ -424,4 +424,4 @@ def test_what_only_grows_or_shrinks_or_has_grown_needs_no_room_twice(defaults):
     assert meanwhile(defaults, ["control", *roles("a", 60), *roles("old", 60)], pools[:1]) == []
     (said,) = meanwhile(defaults, ["control", *roles("a", 61)], pools)
     assert "'101 servers at a time'" in said
-    assert "the 1 removed servers" in said
+    assert "the 1 old servers" in said

@@ -63,7 +63,7 @@ def edited(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
         (edited(lambda old: old[:-12000]), r"image-linux-amd64\.tar: the file isn't a complete OCI layout"),
         (
             edited(lambda old: old.replace(b'"User":"1"', b'"User":"0"')),
-            r"amd64\.tar: the blob with the name sha256:\w+ has another digest: sha256:",
+            r"amd64\.tar: the digest of the blob sha256:\w+ doesn't match its name: sha256:",
         ),
         (
             lambda folder: write(folder, PLATFORMS[0], image(PLATFORMS[0], b"another")),

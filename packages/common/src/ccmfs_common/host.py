@@ -14,8 +14,8 @@ from pathlib import Path
 ROUTES = Path("/proc/net/route")
 LOOK_UP_SECONDS = 5.0
 WIDEST_NETWORK = 8
-"""The shortest prefix length of a network. A route with a shorter prefix is a default route. For example, a
-VPN replaces the default route with ``0.0.0.0/1`` and ``128.0.0.0/1``."""
+"""The program treats a route with a shorter prefix as a default route. For example, a VPN may replace the
+default route with ``0.0.0.0/1`` and ``128.0.0.0/1``."""
 # Configuration files of package sources. A mirror can have an address of a documentation range.
 SOURCES = (
     "/etc/apt/sources.list",

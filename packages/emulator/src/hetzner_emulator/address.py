@@ -6,8 +6,8 @@ from ipaddress import IPv4Address
 from urllib.parse import quote
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "GRPC_PROXY")
-"""Environment variables that configure a proxy. Clients also read each variable with a lowercase name. Only
-gRPC clients read ``GRPC_PROXY``."""
+"""Environment variables that configure a proxy. Clients also read the lowercase names, such as
+``http_proxy``. Only gRPC clients read ``GRPC_PROXY``."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ PARTLY = {
         "Backups aren't created daily. Only `create_image` creates backups."
     ),
     "POST /servers/{id}/actions/create_image": "A running machine is paused while its disk is copied.",
-    "POST /servers/{id}/actions/change_type": "The machine still uses the disk of the host, without a limit.",
+    "POST /servers/{id}/actions/change_type": "Disk sizes aren't enforced: machines share the host's disk.",
     "POST /servers/{id}/actions/attach_iso": "The sandbox keeps the ISO, but machines have no optical drive.",
     "POST /servers/{id}/actions/reset_password": "Returns a password that no machine accepts.",
     "POST /servers/{id}/actions/enable_rescue": (
@@ -75,8 +75,8 @@ NEWER = {
             "balancer, `assignee_type` is `load_balancer`."
         ),
         (
-            "Hetzner made this change in August 2026: https://docs.hetzner.cloud/changelog#2026-04-27. The "
-            "value `load_balancer` is our assumption."
+            "Hetzner announced this change for August 2026: https://docs.hetzner.cloud/changelog#2026-04-27. "
+            "The value `load_balancer` is our assumption."
         ),
     ),
     "`public_net` in `POST /load_balancers`": (

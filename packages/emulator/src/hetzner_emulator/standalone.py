@@ -26,7 +26,7 @@ from hetzner_emulator.http.serving import port_of, serve_until
 TOKEN = re.compile(r"[!-~]{1,255}")
 PROJECT = "default"
 PUBLIC_IPV4 = IPv4Network("198.18.0.0/15")
-"""The range of the servers' public addresses. No traffic uses these addresses, so the range can contain more
+"""The range of the servers' public addresses. No traffic uses these addresses. The range contains more
 addresses than any quota allows."""
 
 

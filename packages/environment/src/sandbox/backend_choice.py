@@ -21,7 +21,7 @@ from sandbox.site import Clone
 
 AUTO = "auto"
 TOOLCHAINS: Mapping[str, tuple[Component, ...]] = {MACHINES: COMPONENTS, HOLLOW: CONTROL_PLANE}
-"""The components for each kind of servers. Hollow nodes run no containers, so the control plane is enough."""
+"""The components for each kind of servers. Hollow nodes run no containers and need only the control plane."""
 
 _LINUX_ELSEWHERE = (
     "servers need a Linux kernel, but this host runs {system}. On this host, you can run only the emulated "
@@ -143,5 +143,5 @@ def refuse_internet(kind: str, internet: bool) -> None:  # noqa: FBT001 - as it 
     """Refuse ``--internet`` without machines."""
     if internet and kind != MACHINES:
         raise SandboxError(
-            "--internet: requires machines, but servers are only API records here; omit --internet"
+            "--internet: requires machines, but here, servers exist only as API records. Omit --internet"
         )

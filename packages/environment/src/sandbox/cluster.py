@@ -13,7 +13,7 @@ from sandbox.site import Site
 
 UNINITIALIZED_TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
 CCM = "ccm-from-scratch"
-"""The name of our Deployment in kube-system. The Pods of the Deployment have this name in ``LABEL``."""
+"""The name of our Deployment in kube-system, and the value of the label ``LABEL`` of its Pods."""
 LABEL = "app.kubernetes.io/name"
 POLL_SECONDS = 0.2
 CALL_SECONDS = 20

@@ -157,7 +157,7 @@ def start(
     """
     running = find(site)
     if running and internet and not running.internet:
-        progress(f"stopping process {running.pid}: a new process will give machines Internet access")
+        progress(f"restarting the sandbox process {running.pid}, so that machines get Internet access")
         actions, k3s = running.actions, Path(running.k3s) if running.k3s else None
         stop(site)
     elif running:
@@ -169,8 +169,8 @@ def start(
         return require(site)
     if not host.port_is_free(site.port):
         raise SandboxError(
-            f"port {site.port} on 127.0.0.1 is in use by another program. Stop that program, or give this "
-            "clone other addresses with './dev down --force'"
+            f"port {site.port} on 127.0.0.1 is in use by another program. Stop that program, or delete "
+            "this environment with './dev down --force'. A new environment uses other addresses"
         )
     command = [sys.executable, "-m", "sandbox", "serve", "--backend", backend, "--actions", actions]
     command += ["--no-exports"]  # what it prints is kept in a log
@@ -203,7 +203,7 @@ def stop(site: Site) -> bool:
 
 def kill(site: Site) -> None:
     """End the process at once; what it has made is left for the caller to remove."""
-    _end(site, signal.SIGKILL, f"was killed, but a process still holds {_lock(site)}; repeat the command")
+    _end(site, signal.SIGKILL, f"was killed, but the lock {_lock(site)} is still in use; repeat the command")
 
 
 def _end(site: Site, number: int, complaint: str) -> bool:

@@ -15,10 +15,10 @@ BUILD = "build"
 """For compiling C."""
 
 EMULATION = "emulation"
-"""The purpose of packages for tests of the CCM's ARM image on another architecture."""
+"""Marks packages that tests need to run the CCM's ARM image on another processor architecture."""
 
 BROWSER = "browser"
-"""The purpose of packages for tests of the sandbox's console."""
+"""Marks packages that tests of the sandbox's console need."""
 
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 """Commands of supported browsers. Tests use the first browser that is installed."""

@@ -12,7 +12,7 @@ from image import authorities, recipe
 from image.tree import Entry, File, Folder, Link, Tree, below
 
 _MERGED = ("bin", "sbin", "lib", "lib64")
-"""Each path is a link to the folder with the same name in /usr. Files in packages can use either path."""
+"""Each path is a link to the folder with the same name in /usr. So packages can use /bin or /usr/bin."""
 
 _STATUS = "var/lib/dpkg/status.d"
 """The folder in which vulnerability scanners look for the installed packages, as in distroless images. Each

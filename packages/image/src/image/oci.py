@@ -161,7 +161,7 @@ def _blob(
 ) -> Blob:
     blob = Blob(entry["mediaType"], files[f"blobs/{entry['digest'].replace(':', '/')}"], notes or {})
     if blob.digest != entry["digest"]:
-        raise LayoutError(f"the blob with the name {entry['digest']} has another digest: {blob.digest}")
+        raise LayoutError(f"the digest of the blob {entry['digest']} doesn't match its name: {blob.digest}")
     return blob
 
 

@@ -34,7 +34,7 @@ STDLIB = f"usr/lib/python{PYTHON}"
 PROGRAM = f"usr/bin/python{PYTHON}"
 EPOCH = 1767225600
 """The modification time of all files: 2026-01-01, in seconds since 1970. If SOURCE_DATE_EPOCH isn't set, the
-creation time of the image is the same."""
+image's creation time is also 2026-01-01."""
 
 _MODULES_LEFT_OUT = frozenset(
     {

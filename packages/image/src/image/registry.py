@@ -25,8 +25,8 @@ _DOCKER_HUB = {"docker.io": "https://index.docker.io/v1/"}
 """The key under which Docker's configuration file stores the credentials for Docker Hub."""
 
 _NO_PROXY = "http://127.0.0.1:1"
-"""An address at which no proxy runs. If a registry has a private address, crane falls back to HTTP. With this
-proxy setting, requests without TLS fail. For a registry on this machine, crane uses no proxy."""
+"""The HTTP proxy for crane: no proxy runs at this address. For private addresses, crane falls back to HTTP.
+With this setting, requests without TLS fail, except to a registry on this machine."""
 
 
 @dataclass(frozen=True)

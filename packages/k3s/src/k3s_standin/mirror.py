@@ -25,7 +25,7 @@ class Mirror(threading.Thread):
         self._api, self._path, self._read, self._changed = api, path, read, changed
         self._reported = -_REPORT_SECONDS
         self.objects: Mapping[str, Any] | None = None
-        """The objects by UID, or None before the first list. An update replaces the whole mapping."""
+        """Maps UIDs to objects; None until the first list succeeds. Each change assigns a new mapping."""
 
     def run(self) -> None:
         """List and watch until the process ends."""

@@ -17,7 +17,7 @@ _SETTLE_SECONDS = 0.1
 """After a change, the controller waits for more changes for this number of seconds."""
 
 _RENEW_SECONDS = 300.0
-"""The interval in seconds at which the controller rewrites unchanged rules, as in kube-router."""
+"""The controller rewrites even unchanged rules at this interval in seconds, as kube-router does."""
 
 
 async def run(api: ApiClient, node: str) -> None:

@@ -41,8 +41,8 @@ _START_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 LEARNER_SECONDS = 1.0
 UNHEARD_SECONDS = 2.0
-"""If an etcd member that joined doesn't respond to clients for this number of seconds, the stand-in restarts
-etcd. The number doubles after each restart."""
+"""After an etcd member joins, the stand-in waits this number of seconds for a response to clients. Without a
+response, it restarts etcd and doubles the number."""
 _JITTER_SECONDS = 5.0
 _ENOUGH = "/livez/poststarthook/rbac/bootstrap-roles"
 """The other components wait for this health check. It succeeds when the API server has created the RBAC

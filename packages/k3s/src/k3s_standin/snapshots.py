@@ -25,7 +25,7 @@ PATH = "/db/snapshot"
 FOLDER = paths.SERVER / "db" / "snapshots"
 COMPRESSED = ".zip"
 DISABLED = "etcd datastore disabled"
-"""The error message of a server that other servers can't join. In k3s, such a server uses SQLite."""
+"""k3s's error message if a server uses SQLite instead of etcd, so that other servers can't join."""
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,8 @@ def open_way(names: Names, public_range: IPv4Network) -> None:
         off = {device for device in devices if not _forwards(device)}
         if off and _forwards(_EVERYTHING):
             raise NoWayOut(
-                f"this host forwards packets on all interfaces except {min(off)}, because "
-                f"net.ipv4.conf.{min(off)}.forwarding is 0. Set this value to 1"
+                f"net.ipv4.conf.{min(off)}.forwarding is 0, but the other interfaces of this host "
+                "forward packets. Set this value to 1"
             )
         switched_on = before | off | tables.get(names.table, set())
         run_blocking(["nft", "-f", "-"], rules(names, public_range, devices, switched_on))

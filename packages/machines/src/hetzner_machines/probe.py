@@ -48,9 +48,8 @@ def _attempt(folder: str) -> str:
             return ""
     except OSError as error:
         return (
-            f"machines require overlays and device nodes, but the file system of {folder} doesn't "
-            f"support at least one of these features: {error.strerror}. If you work in a "
-            "container, put the clone on a volume"
+            f"machines require overlay mounts and device nodes, but the file system of {folder} lacks one or "
+            f"both: {error.strerror}. If you work in a container, put the clone on a volume"
         )
 
 

@@ -165,8 +165,8 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):  # type: ignore[name-
         """Not supported: the SDKs' packages lack it, and only code generation uses it."""
         context.abort(
             grpc.StatusCode.UNIMPLEMENTED,
-            "Pulumi can't generate code, because the sandbox's plugin has no schema. The resource was "
-            "imported. To avoid this error, run 'pulumi import' with --generate-code=false",
+            "Pulumi imported the resource, but can't generate code for it, because the sandbox's plugin has "
+            "no schema. To avoid this error, run 'pulumi import' with --generate-code=false",
         )
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "CCMFS_PLUGINS"
-"""The environment variable with the path of the socket, for the plugins that the Pulumi engine starts."""
+"""The environment variable from which plugins that the Pulumi engine starts read the socket's path."""
 ENVIRONMENT = "CCMFS_PLUGINS_ENVIRONMENT"
 """The environment variable with the path of the virtual environment that contains the plugins."""
 

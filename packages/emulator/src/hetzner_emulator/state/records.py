@@ -17,7 +17,7 @@ class Record(msgspec.Struct, kw_only=True):
     KIND: ClassVar[str] = "record"
     FIRST_ID: ClassVar[int] = 1
     INDEXES: ClassVar[Indexes] = {}
-    """The indexes of ``store.lookup``, by name. Each index is a function from a record to its keys."""
+    """The indexes that ``store.lookup`` uses. Each name maps to a function that returns a record's keys."""
 
     id: int  # unique among all objects of its kind, in all projects
     project: str  # owns it

@@ -10,7 +10,7 @@ from hetzner_emulator.errors import STATUSES, ApiError, InvalidInput
 from hetzner_emulator.wire.fields import Fields
 
 MAX_WAIT = 3600.0
-"""The maximum delay in seconds. Every client has a shorter timeout."""
+"""The maximum delay in seconds. A longer delay has the same effect, because clients have shorter timeouts."""
 _Wait = Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT)]
 _Problems = dict[str, list[str]]
 
@@ -99,7 +99,7 @@ def _never_matches(rule: FaultRule) -> _Problems:
         problems["path"] = [f"must begin with / and must not contain /v1: {meant}"]
     for name in _LISTING:
         if getattr(rule, name) and not fnmatchcase("GET", rule.method):
-            problems[name] = [f"applies to the responses of GET, but the method is {rule.method}"]
+            problems[name] = [f"applies only to responses to GET, but the method is {rule.method}"]
     return problems
 
 
@@ -118,7 +118,7 @@ def _without_effect(rule: FaultRule) -> _Problems:
                 problems.setdefault(name, ["applies only to error responses. Add 'code' or 'status'"])
     if rule.hold and (rule.drop == "before" or (rule.error and not rule.after)):
         problems.setdefault(
-            "hold", ["requires a request that takes effect, but this rule prevents the effect"]
+            "hold", ["applies only to requests that take effect, but this rule prevents the effect"]
         )
     if not problems and not rule.command and not any(name in given for name in _EFFECTS):
         problems["body"] = [f"the rule has no effect. Set one of: {', '.join(_EFFECTS)}"]

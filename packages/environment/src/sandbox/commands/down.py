@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--yes",
         action="store_true",
-        help="don't ask before the command deletes objects that 'pulumi destroy' leaves in the cloud",
+        help="delete objects that 'pulumi destroy' leaves in the cloud, without asking you first",
     )
 
 

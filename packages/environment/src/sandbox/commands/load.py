@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "images",
         nargs="+",
         metavar="NAME|FILE",
-        help="an image archive, or the name of an image in docker, podman, nerdctl or containerd on this "
-        "host. The archive comes from docker save or has an OCI layout, and can be compressed",
+        help="the name of an image in docker, podman, nerdctl or containerd on this host, or an image "
+        "archive. The archive must be from docker save or have an OCI layout, and can be compressed",
     )
 
 
@@ -50,7 +50,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         contents = [checked(path, has, platform.machine()) for path, has in zip(found, read, strict=True)]
         for path, content in zip(found, contents, strict=True):
             bring(site, path, content, steps, ", ".join(content.names))
-    steps.note("  Machines that you create before the next './dev down' get the same images")
+    steps.note("  New machines also get these images, until you run './dev down'")
     if latest := [name for content in contents for name in content.names if name.endswith(":latest")]:
         steps.note(
             "  Kubernetes always pulls an image with the tag latest. Set 'imagePullPolicy: IfNotPresent' in "

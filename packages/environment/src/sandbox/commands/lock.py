@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="change a version only if it no longer matches pyproject.toml or a go.mod file",
+        help="keep each locked version that still matches pyproject.toml or its go.mod file",
     )
 
 

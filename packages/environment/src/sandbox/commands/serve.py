@@ -45,7 +45,7 @@ NOT_HERE = (
     "the sandbox does not have this image, and machines can't reach the Internet. Run './dev load IMAGE', "
     "push the image to the sandbox's registry, or run './dev up --internet'"
 )
-"""The response to a machine that pulls a missing image. Kubernetes shows the response in the Pod's Event."""
+"""The error for a machine that pulls a missing image. Kubernetes shows the error in an Event of the Pod."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -63,7 +63,7 @@ OPTIONAL = (
     (packages.EMULATION, "Emulation of ARM", "the image for ARM"),
     (packages.BROWSER, "Browser", "the sandbox's console"),
 )
-"""Each entry has the purpose of some optional packages, the name of the setup step, and the subject of the
+"""Each entry describes optional packages: their purpose, the name of their setup step, and the subject of the
 tests that need these packages."""
 NAMES = ("lint", "unit", "all")
 KUBERNETES = "--kubernetes"
@@ -72,8 +72,8 @@ EVERY = "--every"
 VARIABLE = "CCMFS_KUBERNETES"
 """The environment variable with the Kubernetes version for the tests."""
 PREPARED = "CCMFS_PREPARED"
-"""The environment variable with the kind of servers, ``machines`` or ``hollow``, for which ``./dev test``
-has prepared the host. Without this preparation, the value is empty."""
+"""An environment variable for tests: the kind of servers, ``machines`` or ``hollow``, for which ``./dev
+test`` has prepared the host. If the host isn't prepared, the value is empty."""
 _NO_TESTS = 5
 """pytest's exit code if no test was selected."""
 _ENDED = (0, 1, _NO_TESTS)
@@ -136,8 +136,8 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
     if same:
         names = ", ".join(folder.removesuffix("/tests") for folder in same)
         steps.note(
-            f"• {layer.name}: skipped tests that passed and whose files haven't changed since then: {names}. "
-            "To run all tests: ./dev test --every"
+            f"• {layer.name}: skipped these tests, because they passed and their files haven't changed since "
+            f"then: {names}. To run all tests: ./dev test --every"
         )
         if not wanted:
             return 0

@@ -31,8 +31,8 @@ STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.2
 _HEARTBEAT = 1.0
 _FLAGS = {"kube-controller-manager": {"node-monitor-grace-period": "8s", "node-monitor-period": "1s"}}
-"""Times that are shorter than Kubernetes' defaults. With the defaults, a Node becomes NotReady only after
-50 seconds."""
+"""Shorter times than Kubernetes' defaults, to make the comparison faster. With the defaults, a Node becomes
+NotReady only after 50 seconds."""
 
 _PROJECT, _TYPE, _IMAGE, _LOCATION, _ZONE = "comparison", "cpx22", "ubuntu-24.04", "fsn1", "eu-central"
 _POD, _SERVICE = "/api/v1/namespaces/default/pods/hello", "/api/v1/namespaces/default/services/hello"

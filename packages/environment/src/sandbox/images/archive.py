@@ -30,7 +30,7 @@ from sandbox.errors import SandboxError
 
 _INDEXES = frozenset({INDEX_TYPE, "application/vnd.docker.distribution.manifest.list.v2+json"})
 _SOUND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*")
-"""Characters that an image reference may contain. Other characters could be a terminal escape sequence."""
+"""Characters that an image reference may contain. Others could form an escape sequence for the terminal."""
 _COMPRESSIONS: Mapping[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,

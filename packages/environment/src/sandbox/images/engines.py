@@ -27,8 +27,8 @@ ENGINES: Mapping[str, Callable[[str], Sequence[str]]] = {
 }
 """The commands, and the arguments that make each command write an image to standard output.
 
-A client of containerd reads only the namespace in ``CONTAINERD_NAMESPACE``, or ``default``. Kubernetes stores
-images in ``k8s.io``. If Docker stores its images in containerd, the namespace is ``moby``.
+By default, containerd's clients read only the namespace in ``CONTAINERD_NAMESPACE``, or ``default``. So other
+entries select ``k8s.io``, the namespace of Kubernetes, and ``moby``, the namespace of Docker.
 """
 _PROGRAMS = ("docker", "podman", *_CONTAINERD)
 

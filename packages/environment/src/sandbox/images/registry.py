@@ -121,7 +121,7 @@ class Registry:
             )
         ends = (transport.get_extra_info("peername")[:2], transport.get_extra_info("sockname")[:2])
         known = user_of(*ends) in self._users
-        return "" if known else "this registry accepts only root and the user that runs the sandbox"
+        return "" if known else "on this host, only root and the user of the sandbox may use the registry"
 
     async def _running(self) -> aiohttp.ClientSession:
         """How to ask the program, which is started unless it runs."""

@@ -22,9 +22,9 @@ class Result(Enum):
     IMPORTED = "has it"
     WAITS = "k3s is not installed yet; k3s imports the image at its first start"
     OFF = "the server is off; k3s imports the image when the server starts again"
-    UNREACHED = "the server can't be reached yet; k3s imports the image at its next start"
+    UNREACHED = "the server can't be reached yet; k3s imports the image when k3s starts again"
     STRANGER = (
-        "the server doesn't accept the SSH key of the Pulumi program; k3s imports the image at its next start"
+        "the server doesn't accept the Pulumi program's SSH key; k3s imports the image when k3s starts again"
     )
     FAILED = "failed"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from sandbox.kubernetes.components import Component
 
 RECORDED = Path(__file__).with_name("costs.json")
-"""The file with the CPU seconds and packages of each component, from ``./dev bench toolchain --record``."""
+"""CPU seconds and numbers of Go packages of each component, from ``./dev bench toolchain --record``."""
 
 TRUSTED_SECONDS = 30.0
-"""Seconds of observation after which the observed speed has the same weight as the assumed speed."""
+"""After this number of seconds, the estimate gives the observed and the assumed speed the same weight."""
 
 
 @dataclass(frozen=True)

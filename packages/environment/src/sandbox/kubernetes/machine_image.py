@@ -22,7 +22,7 @@ from sandbox.kubernetes.toolchain import Toolchain, complete, explained, locked
 
 MACHINE_FILES = Path(__file__).parent / "machine"
 PROGRAMS = Path("usr/local/lib/kubernetes/bin")
-"""The toolchain's folder in the image. PATH lacks this folder, so that a real k3s doesn't use it."""
+"""The toolchain's folder in the image. The folder isn't in PATH, so that a real k3s doesn't use it."""
 
 PLUGINS = Path("opt/cni/bin")
 
@@ -58,8 +58,8 @@ _MASKED = (
     "systemd-udevd-kernel.socket",
     "systemd-udevd.service",
 )
-"""systemd units for hardware, consoles and maintenance, which machines don't need. Each path unit would use
-an inotify instance of the host."""
+"""systemd units for hardware, consoles and maintenance. Machines don't need these units, so the image masks
+them. Otherwise, each path unit would use an inotify instance of the host."""
 
 
 @dataclass(frozen=True)

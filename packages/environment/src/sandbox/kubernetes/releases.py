@@ -9,7 +9,7 @@ from sandbox.kubernetes.components import KUBERNETES, Component
 
 K3S_SUFFIX = "+k3s1"
 NEWEST_CHANNELS = ("stable", "latest", "testing")
-"""k3s channels whose names contain no minor version. In the sandbox, each selects the default version."""
+"""k3s channels without a minor version in their name. For them, the sandbox uses its default version."""
 
 _NAME = re.compile(r"v?(\d+\.\d+)(\.\d+)?")
 

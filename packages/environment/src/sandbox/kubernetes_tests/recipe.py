@@ -195,7 +195,7 @@ IMAGES: Sequence[TestImage] = (
 )
 HOST = "registry.k8s.io"
 PULLED = ("e2e-test-images/agnhost:2.66.1", "e2e-test-images/kitten:1.8")
-"""Images in the sandbox's registry. Tests of image volumes and Pod certificates always pull these images."""
+"""The registry needs these images, because tests of image volumes and Pod certificates always pull them."""
 RUNS_AS_ROOT = frozenset({"usr/local/bin/nnp"})
 """Programs with the setuid bit. Tests check that Pods can forbid the use of the bit."""
 

@@ -27,7 +27,7 @@ LIMITS: Mapping[str, str] = {
         for policy in ("Local", "Cluster")
     },
     "LoadBalancers should be able to create LoadBalancer Service without NodePort and change it": (
-        "load balancers reach Pods only through node ports, so the CCM sends the Event NodePortMissing"
+        "without node ports, no load balancer reaches the Pods, so the CCM sends the Event NodePortMissing"
     ),
     "LoadBalancers ExternalTrafficPolicy: Local should work for type=LoadBalancer": (
         "Pods that don't support the PROXY protocol see the load balancer's address instead of the client's "

@@ -21,7 +21,7 @@ _SHARED = ("conftest.py", "pyproject.toml", "requirements.lock")
 _OF_TESTS = re.compile(r"(?:packages/[^/]+/)?tests/")
 _SOURCES = re.compile(r"packages/[^/]+/src/")
 _IMPORT = re.compile(r"\bfrom ([\w.]+) import (\([^)]*\)|.*)|\bimport ([\w.]+)|-m\W+([\w.]+)")
-"""Matches import statements and ``-m MODULE``, also in programs that tests contain as strings."""
+"""Matches import statements and ``-m MODULE``, even in strings, because some tests contain whole programs."""
 _KEPT_SECONDS = 30 * 86400.0
 
 

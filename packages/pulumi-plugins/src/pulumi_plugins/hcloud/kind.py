@@ -141,9 +141,9 @@ class NamedKind(Kind):
         found = next(iter(api.get(f"/{self.collection}", name=inputs["name"])[self.collection]), None)
         if found is not None and (found.get("labels") or {}) != (inputs.get("labels") or {}):
             raise ProviderError(
-                f"{self.collection[:-1]} '{inputs['name']}' (ID {found['id']}) already exists, but "
-                "without the labels of this stack, so this stack didn't create it. Rename the object, or "
-                "delete it if you don't need it. Then run 'pulumi up' again"
+                f"{self.collection[:-1]} '{inputs['name']}' (ID {found['id']}) already exists. It "
+                "doesn't have the labels of this stack, so another owner created it. Rename this object, "
+                "or delete it if you don't need it. Then run 'pulumi up' again"
             )
         return found
 

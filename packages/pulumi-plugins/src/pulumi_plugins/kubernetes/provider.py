@@ -91,8 +91,8 @@ class KubernetesProvider(Provider):
             if not self._is_on("upsertExistingObjects") or "name" not in body["metadata"]:
                 raise ProviderError(
                     f"{body['kind']} '{objects.identity(body)}' already exists in the cluster, but isn't "
-                    "in the state of this stack. If you don't need the object, delete the object. If "
-                    "this stack may change the object, run the command once with "
+                    "in the state of this stack. If you don't need the object, delete the object. To "
+                    "let this stack take over the object, run the command once with "
                     "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true in the environment"
                 ) from error
             found = self._apply(path, body, manager)

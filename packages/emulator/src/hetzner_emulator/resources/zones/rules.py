@@ -30,9 +30,9 @@ TYPES = (
 _ALONE = frozenset({"CNAME", "SOA"})
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s+"(?:[^"\\]|\\.)*")*', re.DOTALL)
 _IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-"""Matches a quoted text, or all text after an open quote, so that the matching time is linear."""
+"""Matches a quoted text, or all text after an open quote, so that no open quote starts a second search."""
 _MAX_VALUE = 65_535
-"""Maximum number of characters in a value. A DNS message has at most this number of bytes."""
+"""Maximum number of characters in a value: the maximum number of bytes in a DNS message."""
 
 
 def zone_name_problem(name: str) -> str:
