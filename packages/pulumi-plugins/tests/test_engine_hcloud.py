@@ -314,7 +314,7 @@ def test_a_resource_with_other_labels_is_not_adopted(tmp_path: Path, slow_cloud:
     signalled(lab, signal.SIGKILL, lambda: slow_cloud.names("servers"))
     server = slow_cloud.get("/servers")["servers"][0]
     slow_cloud.send("PUT", f"/servers/{server['id']}", {"labels": {"whose": "theirs"}})
-    with pytest.raises(ProviderError, match="already exists, but without the labels"):
+    with pytest.raises(ProviderError, match="have the labels of this stack"):
         lab.heal()
     assert slow_cloud.get(f"/servers/{server['id']}")["server"]["labels"] == {"whose": "theirs"}
 
