@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "CCMFS_PLUGINS"
-"""The environment variable from which plugins that the Pulumi engine starts read the socket's path."""
+"""An environment variable. It tells the plugins that the Pulumi engine starts the path of the socket."""
 ENVIRONMENT = "CCMFS_PLUGINS_ENVIRONMENT"
 """The environment variable with the path of the virtual environment that contains the plugins."""
 

@@ -99,7 +99,7 @@ def _never_matches(rule: FaultRule) -> _Problems:
         problems["path"] = [f"must begin with / and must not contain /v1: {meant}"]
     for name in _LISTING:
         if getattr(rule, name) and not fnmatchcase("GET", rule.method):
-            problems[name] = [f"applies only to responses to GET, but the method is {rule.method}"]
+            problems[name] = [f"applies only to responses to GET requests, but the method is {rule.method}"]
     return problems
 
 
