@@ -96,7 +96,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             _stat(
                 "Held back",
-                "Deletions that wait for an operator, because the state of the cloud is suspicious.",
+                "Actions that the CCM paused, because many cloud objects are missing. Check the cause.",
                 Query("sum(ccm_node_lifecycle_deletions_paused{@})", "nodes"),
                 Query("sum(ccm_route_deletions_paused{@})", "routes"),
                 Query("sum(ccm_hetzner_load_balancers_vanished{@})", "load balancers"),
@@ -105,7 +105,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             _stat(
                 "Orphans",
-                "Cloud objects of deleted Services. Hetzner charges for load balancers among these objects.",
+                "Cloud objects of deleted Services. Hetzner continues to charge for load balancers.",
                 Query("sum(ccm_load_balancer_orphans{@})", "orphans"),
                 steps=_ALARM_STEPS,
             ),
@@ -187,7 +187,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel("Keys added per second", "Rate of changes.", (_rate("workqueue_adds_total", "name"),)),
             Panel(
                 "Retries per hour",
-                "Keys that a controller retries after a failure. The object has an Event with the reason.",
+                "Keys that a controller retries after failures. An Event of the key's object has the reason.",
                 (_rate("workqueue_retries_total", "name", times=" * 3600"),),
             ),
             Panel(

@@ -262,9 +262,9 @@ class NodeController:
     def _explain_absent_machine(self, node: Node) -> None:
         text = (
             f"The kubelet is Ready, but this Node's machine {node.spec.provider_id} no longer exists. A new "
-            "machine with the same name probably replaced it. The old machine's addresses may now belong "
-            "to a different machine. Delete the Node and restart the kubelet on the new machine. The "
-            "kubelet then registers a new Node"
+            "machine with the same name probably replaced the old machine. The Node still has the old "
+            "machine's addresses, which may now belong to another machine. To register a new Node, delete "
+            "this Node and restart the kubelet on the new machine"
         )
         self._recorder.event(reference_to(node), "Warning", "MachineNotFound", text)
 

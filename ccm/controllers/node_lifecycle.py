@@ -146,7 +146,7 @@ class NodeLifecycleController:
         if not self._nodes.synced.is_set():
             return "the list of nodes is not complete yet"
         if self._breaker.verdict is Verdict.STOP:
-            return "no Node has a machine in this project, so the CCM deletes no Node. Check the token"
+            return "the token's project has no machine of any Node, so no Node is deleted. Check the token"
         silence = 0.0 if self._failing_since is None else loop_time() - self._failing_since
         if silence < _PATIENCE:
             return None
@@ -360,7 +360,7 @@ class NodeLifecycleController:
 
 _PAUSED = {
     Verdict.WAIT: "The machine of this Node does not exist. The CCM doesn't delete the Node yet, "
-    "because the machines of most other Nodes also don't exist, or could not be checked",
+    "because the machines of most other Nodes don't exist either, or the CCM could not check them",
     Verdict.STOP: "This project has no machine for any of the cluster's Nodes. The token may belong to "
     "another project, so the CCM deletes no Node. If you deleted the machines, delete the Nodes yourself, "
     f"or run the CCM with {MASS_DELETION_BREAKER_OFF}",

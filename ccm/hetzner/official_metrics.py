@@ -22,13 +22,13 @@ class OfficialMetrics:
         )
         self._lookups = Counter(
             "cloud_controller_manager_server_cache_requests_total",
-            "Lookups of servers by result: a hit means that the CCM used a cached list.",
+            "Lookups of servers by result. The result `hit` means that the CCM used a cached list.",
             ["subsystem", "mode", "result"],
             registry=registry,
         )
         self._type_lookups = Counter(
             "cloud_controller_manager_load_balancer_type_cache_requests_total",
-            "Lookups of load balancer types by result: a hit means that the CCM used a cached list.",
+            "Lookups of load balancer types by result. `hit` means that the CCM used a cached list.",
             ["subsystem", "mode", "result"],
             registry=registry,
         )

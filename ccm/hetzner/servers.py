@@ -182,7 +182,7 @@ def explain_absence(
         shared = sorted(own & addresses)
         if shared:
             message += (
-                f". {kind} {number} has the address {shared[0]} of this Node, but its name is {name!r}. "
+                f". {kind} {number} has the address {shared[0]} of this Node, but is named {name!r}. "
                 "Rename the server or the Node"
             )
             break

@@ -24,7 +24,7 @@ _SECRET_NAME = re.compile(r"TOKEN|PASSWORD|SECRET|PASSPHRASE", re.IGNORECASE)
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{6,}")
 _MASK = "[secret]"
 _MAX_CHARACTERS = 8_192
-"""Maximum length of one field. Objects of the API server may contain longer texts."""
+"""Maximum length of one log field, in characters. Texts in Kubernetes objects can be longer."""
 
 EventDict = MutableMapping[str, Any]
 

@@ -43,11 +43,11 @@ def open_exporter(environment: Mapping[str, str], problems: list[str]) -> Export
         return OpenTelemetry.sending(environment)
     except ModuleNotFoundError as error:
         problems.append(
-            f"{endpoint}: the variable enables tracing, but the Python package {error.name!r} is missing. "
+            f"{endpoint} enables tracing, but the Python package {error.name!r} is missing. "
             "Install ccm-from-scratch[tracing], which the container image doesn't include"
         )
     except ValueError as error:  # the import of the SDK parses some variables
         problems.append(
-            f"{endpoint}: the variable enables tracing, but OpenTelemetry rejects a variable's value: {error}"
+            f"{endpoint} enables tracing, but OpenTelemetry rejects the value of a variable: {error}"
         )
     return None

@@ -72,8 +72,8 @@ The operator of the cluster can reserve a load balancer or certificate for one n
 example in the Hetzner Console. If a Service of another namespace already uses the load balancer or
 certificate, this Service can continue to use it.
 
-If a certificate has none of the labels for a namespace, a Service or a cluster, all Services can use the
-certificate, as with the official CCM.
+If no label restricts a certificate to a namespace, a Service or a cluster, all Services can use the
+certificate. The official CCM allows this, too.
 
 If several clusters use the same Hetzner project, set a different `CCM_CLUSTER_ID` in each cluster. If you
 set the ID later, the CCM adds the ID to each existing load balancer at the next change to the load balancer.
@@ -118,7 +118,7 @@ has the other keys, too.
   second.
 
 If the column *environment* contains the name of a variable, this variable sets the default for all Services.
-Prefix the name with `HCLOUD_LOAD_BALANCERS_`.
+The column omits the prefix `HCLOUD_LOAD_BALANCERS_` of the name.
 
 The column *official* describes how the official CCM parses the value. The official CCM doesn't ignore white
 space, and doesn't accept a duration without a unit. For example, the official CCM rejects the boolean
@@ -156,9 +156,9 @@ The annotations in this table apply to all ports of a Service. To change a setti
 the prefix `port.NUMBER.` to the annotation's key, for example `port.443.protocol: https`. If you set both
 annotations, the annotation with the prefix takes precedence.
 
-If you set no annotation for health checks, the health check has the defaults of Hetzner's API. There is
-one exception: if the Service has `externalTrafficPolicy: Local`, the CCM configures an HTTP health check of
-the path `/healthz` on the Service's `healthCheckNodePort`.
+If you set no annotation for health checks, the health check usually has the defaults of Hetzner's
+API. However, with `externalTrafficPolicy: Local`, the CCM configures an HTTP health check of `/healthz` on
+the Service's `healthCheckNodePort`.
 """
 
 
@@ -193,9 +193,9 @@ _HTTP_ROWS = {
     "`HTTPS_PROXY`, `HTTP_PROXY`": "The proxy for `https://` and `http://` addresses. You can also write the "
     "names of these variables in lower case.",
     "`NO_PROXY`": "The destinations that the CCM reaches without a proxy: names, addresses and ranges "
-    "(`10.0.0.0/8`), separated with commas. Each destination can have a port. A name "
-    "includes its subdomains. A name with a leading dot includes only its subdomains. `*` means all "
-    "destinations. The CCM never uses a proxy for loopback addresses.",
+    "(`10.0.0.0/8`), separated with commas. Each destination can have a port. A name such as `example.com` "
+    "matches this domain and its subdomains. A name with a leading dot, such as `.example.com`, matches only "
+    "the subdomains. `*` means all destinations. The CCM never uses a proxy for loopback addresses.",
     "`SSL_CERT_FILE`": "A file with CA certificates. The CCM uses it instead of the system's CA file.",
     "`SSL_CERT_DIR`": "Folders with CA certificates, separated with `:`. The CCM reads all files in "
     "these folders, for example the files of a mounted ConfigMap, and ignores the system's CA folders.",

@@ -180,4 +180,4 @@ def test_a_missing_harness_is_reported(tmp_path: Path) -> None:
     command = [*PYTEST, "-x", *suite, "--ccm-harness=moon:Harness"]
     done = run(command, timeout=300, cwd=tmp_path, env=environment())
     assert done.returncode != 0
-    assert "--ccm-harness=moon:Harness: must be a harness, as MODULE:CLASS" in done.stdout + done.stderr
+    assert "--ccm-harness=moon:Harness: can't load a harness (MODULE:CLASS)" in done.stdout + done.stderr

@@ -72,7 +72,7 @@ def test_a_request_for_traces_without_the_extra_names_the_extra(plain):
     asked = "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318"
     said = plain.run("env", asked, "ccm", "--cloud-provider=sample")
     assert said.returncode == 2
-    assert "Error: OTEL_EXPORTER_OTLP_ENDPOINT: the variable enables tracing" in said.stdout
+    assert "Error: OTEL_EXPORTER_OTLP_ENDPOINT enables tracing" in said.stdout
     assert "ccm-from-scratch[tracing]" in said.stdout
 
 

@@ -253,7 +253,7 @@ class ServiceController:
             self._syncer.report_warning(
                 service,
                 "ServiceContested",
-                f"{text}. The service controller writes its own values again, with increasing delays",
+                f"{text}. The service controller restores its own values after increasing delays",
             )
         if look.after is not None:
             self.queue.add_after(key, look.after)

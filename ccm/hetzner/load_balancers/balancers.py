@@ -44,8 +44,8 @@ class HetznerLoadBalancers:
         """An error message, or None if the load balancers are healthy."""
         if self._kept and all(self._kept.values()):
             return (
-                "no node can be a target of any load balancer, so the load balancers keep their targets. "
-                "Check the prefix of provider IDs, the network and the token"
+                "no load balancer has a possible target, probably because a setting is wrong. The CCM keeps "
+                "the existing targets. Check the prefix of provider IDs, the network and the token"
             )
         return self.inventory.healthy()
 

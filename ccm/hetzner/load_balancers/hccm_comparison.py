@@ -44,9 +44,9 @@ OURS: Mapping[str, str] = {
         "Service. While our CCM is still running, set delete-protection: 'true' to prevent the deletion"
     ),
     "share": (
-        "the official CCM doesn't support this annotation. One of the Services keeps the load balancer. The "
-        "other Services get their own load balancers with new addresses. While our CCM is still running, "
-        "remove the annotation from one Service at a time, and move clients to the new addresses"
+        "the official CCM doesn't support this annotation. After the switch, only one of the Services keeps "
+        "the load balancer, and the others get new load balancers. While our CCM is still running, remove "
+        "the annotation from one Service at a time, and move its clients to the new address"
     ),
     "preserve-foreign": (
         "the official CCM doesn't support this annotation, and removes ports and targets that other clients "
@@ -209,13 +209,11 @@ def _consequence(name: str, reading: OfficialFormat) -> str:
     if name in _READ_AT_DELETION:
         return "the official CCM rejects this value, keeps retrying, and also can't delete the load balancer"
     if name == "certificate-type":
-        return (
-            "the official CCM accepts only the exact value 'managed', and treats this certificate as uploaded"
-        )
+        return "the official CCM treats every value other than exactly 'managed' as 'uploaded'"
     if reading is OfficialFormat.LIST:
         return (
-            "the official CCM keeps white space and empty items in the list, and finds no certificates for "
-            "these items"
+            "the official CCM doesn't remove white space and empty items from the list, so it finds no "
+            "certificates for these items"
         )
     if reading is OfficialFormat.STAGING:
         return "the official CCM rejects this value, and uses false instead"
@@ -270,10 +268,10 @@ def _local(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer 
     if any(check is None or not check.chosen for check in checks):
         number = service.health_check_node_port or "<spec.healthCheckNodePort>"
         yield (
-            "spec.externalTrafficPolicy: 'Local': our CCM checks kube-proxy, but the official CCM checks "
-            "node ports with TCP. To check kube-proxy with the official CCM, set these annotations: "
-            f"health-check-protocol: 'http', health-check-port: '{number}', health-check-http-path: "
-            "'/healthz' and http-status-codes: '200'"
+            "spec.externalTrafficPolicy: 'Local': with our CCM, the health check requests kube-proxy's port. "
+            "With the official CCM, the health check connects to the node ports with TCP. To check "
+            "kube-proxy's port with the official CCM, set these annotations: health-check-protocol: 'http', "
+            f"health-check-port: '{number}', health-check-http-path: '/healthz' and http-status-codes: '200'"
         )
 
 

@@ -140,7 +140,7 @@ def may_delete(certificate: Certificate, service: ServiceView, cluster: str) -> 
     return is_certificate_of(certificate, service) and labeled and not elsewhere
 
 
-UNCERTAIN = ", which may belong to another cluster because CCM_CLUSTER_ID is not set,"
+UNCERTAIN = ", whose cluster is unknown because CCM_CLUSTER_ID is not set,"
 
 
 def orphans_among(

@@ -136,9 +136,10 @@ VARIABLES: tuple[Variable, ...] = (
             "HCLOUD_SERVER_CACHE_MODE",
             one_of("all", "one", "off"),
             (
-                "With `off`, each check of Nodes requests current data: single servers, or a new list of all "
-                "servers if the list needs fewer requests. With `all` or `one`, checks of Nodes use cached "
-                "data up to the maximum age. This variable doesn't affect routes and load balancers."
+                "With `off`, the CCM requests current data for each check of Nodes. It requests single "
+                "servers, or the whole list if the list needs fewer requests. `all` and `one` have the same "
+                "effect: the CCM uses cached data up to the maximum age. This variable doesn't affect routes "
+                "and load balancers."
             ),
             "all",
         ),
@@ -172,7 +173,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "ROBOT_RATE_LIMIT_WAIT_TIME",
             DURATION,
-            "The pause after the CCM exceeds Robot's request limit. `0s` means one minute.",
+            "The time that the CCM waits after it exceeds Robot's request limit. `0s` means one minute.",
             "0s",
         ),
         (
@@ -273,11 +274,11 @@ VARIABLES: tuple[Variable, ...] = (
         ),
     ),
     *_group(
-        "Namespaces (comma-separated names, `*` for all, `-` for none; no default means none)",
+        "Namespaces (comma-separated names, `*` for all, `-` for none; an empty default allows no namespace)",
         (
             "CCM_ADOPT_NAMESPACES",
             NAMESPACES,
-            "The namespaces whose Services may take over load balancers without owner (annotation `adopt`).",
+            "The namespaces whose Services may use `adopt` to take over load balancers that have no owner.",
         ),
         (
             "CCM_SHARE_NAMESPACES",
@@ -287,7 +288,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "CCM_CERTIFICATE_NAMESPACES",
             NAMESPACES,
-            "The namespaces whose Services may use certificates that have the label of another owner.",
+            "The namespaces whose Services may use certificates whose labels name another owner.",
         ),
         (
             "CCM_UNLABELLED_CERTIFICATE_NAMESPACES",
@@ -329,8 +330,8 @@ VARIABLES: tuple[Variable, ...] = (
             DRY_RUN,
             BOOLEAN,
             (
-                "`python -m ccm plan` sets this variable to true. While this command runs, it serves no "
-                "metrics, and you can run it on any machine. The CCM ignores your value."
+                "`python -m ccm plan` sets this variable to true. The command then serves no metrics, and "
+                "doesn't require that its machine is in the network. The CCM ignores your value."
             ),
             "false",
         ),

@@ -43,7 +43,7 @@ _GENERIC = _group(
     (
         "cluster-name",
         STRING,
-        "The cluster name in /configz. The labels of objects in the cloud contain CCM_CLUSTER_ID instead.",
+        "The cluster name in /configz. Labels of cloud objects contain CCM_CLUSTER_ID, but not this name.",
         "kubernetes",
     ),
     (
@@ -69,7 +69,7 @@ _GENERIC = _group(
             "ControllerManagerReleaseLeaderElectionLockOnExit is always true."
         ),
     ),
-    ("kube-api-burst", INT, "The maximum number of requests in a burst above --kube-api-qps.", 30),
+    ("kube-api-burst", INT, "The maximum size of a burst of requests that exceeds --kube-api-qps.", 30),
     (
         "kube-api-qps",
         FLOAT,
@@ -206,8 +206,8 @@ _CONTROLLERS = (
             "concurrent-service-syncs",
             INT,
             (
-                "The maximum number of Services that the CCM reconciles at the same time. The same limit "
-                "applies separately to deletions."
+                "The maximum number of Services that the CCM reconciles at the same time. Deleted Services "
+                "count separately, with the same limit."
             ),
             1,
         ),

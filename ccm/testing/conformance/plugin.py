@@ -52,4 +52,4 @@ def load(place: str) -> type[Harness]:
     try:
         return cast("type[Harness]", getattr(importlib.import_module(module), name))
     except (ImportError, AttributeError, ValueError) as error:
-        raise pytest.UsageError(f"{OPTION}={place}: must be a harness, as MODULE:CLASS: {error}") from error
+        raise pytest.UsageError(f"{OPTION}={place}: can't load a harness (MODULE:CLASS): {error}") from error

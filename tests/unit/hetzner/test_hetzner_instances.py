@@ -380,12 +380,12 @@ METAL = RobotServer(7, "metal", server_ip="203.0.113.9")
     ("node", "servers", "dedicated", "says"),
     [
         (NodeView("worker-b"), NAMED_ALIKE, None, "Server 5 is named 'Worker-B'"),
-        (AT_NINE, [SERVER], None, "Server 7 has the address 203.0.113.9 of this Node, but its name is 'a'"),
+        (AT_NINE, [SERVER], None, "Server 7 has the address 203.0.113.9 of this Node, but is named 'a'"),
         (
             AT_NINE,
             [],
             [METAL],
-            "Robot server 7 has the address 203.0.113.9 of this Node, but its name is 'metal'",
+            "Robot server 7 has the address 203.0.113.9 of this Node, but is named 'metal'",
         ),
         # A kubelet may report an empty address, and a server without a public address has one.
         (NOWHERE, [Server(5, "another")], None, "Hetzner Cloud has no server named node-1; a node and its"),
@@ -397,7 +397,7 @@ def test_why_a_server_is_not_found(
     why = explain_absence(node, servers, dedicated)
     assert why.reason == "InstanceLookupFailed"
     assert says in why.message
-    assert ("of this Node, but its name is" in why.message) == (node is AT_NINE)
+    assert ("of this Node, but is named" in why.message) == (node is AT_NINE)
 
 
 async def test_what_the_official_ccm_counts(sky: EmulatedCloud) -> None:

@@ -64,7 +64,7 @@ class TestNew:
         assert ports(found) == [80, 443]
         assert found.listeners[1].http == ServiceHttp(certificates=(1, 2))
         assert said(found.notices) == [
-            (CONFLICT, "port 443 can't redirect from port 80, because the Service uses port 80")
+            (CONFLICT, "port 443 can't get the redirects from port 80, because the Service uses port 80")
         ]
 
     def test_a_redirect_that_was_there_ends_with_https(self) -> None:
@@ -84,8 +84,8 @@ class TestNew:
             (
                 CONFLICT,
                 (
-                    "port 444 can't redirect from port 80, because port 443 already redirects from port 80; "
-                    "port 445 can't redirect from port 80, because port 443 already redirects from port 80"
+                    "port 444 can't get the redirects from port 80, because port 443 already gets them; "
+                    "port 445 can't get the redirects from port 80, because port 443 already gets them"
                 ),
             )
         ]

@@ -151,7 +151,7 @@ UNNAMED = {"hcloud-ccm/service-uid": OTHER, f"{OURS}namespace": "shop"}
 NAMED = {**UNNAMED, f"{OURS}service": "api"}
 IN_C1 = {f"{OURS}cluster": "c1"}
 BALANCER, CERTIFICATE = "load balancer shop (7)", "certificate cert (3)"
-DOUBT = ", which may belong to another cluster because CCM_CLUSTER_ID is not set,"
+DOUBT = ", whose cluster is unknown because CCM_CLUSTER_ID is not set,"
 
 
 @pytest.mark.parametrize(

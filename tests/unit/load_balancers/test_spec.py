@@ -309,8 +309,8 @@ SHARED = "has no effect on a shared load balancer, because all its Services have
 ADOPTED = "has no effect together with ~adopt, because the load balancer keeps its addresses"
 ALONE = "has no effect without a private network. Set HCLOUD_NETWORK"
 LOCATED = (
-    "has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1. To use the network zone, set the "
-    'annotation ~location to ""'
+    "has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is fsn1, and a location takes precedence. To use "
+    'the network zone, set the annotation ~location to ""'
 )
 PRIVATE = {"private-ipv4": "10.0.0.9", "private-subnet-ip-range": "10.0.0.0/24", "hostname": "a.example"}
 IN_FSN1 = {"LOCATION": "fsn1"}

@@ -57,7 +57,7 @@ def test_missing_packages_are_reported(monkeypatch) -> None:
     on, problems = asked(SOMEWHERE)
     assert not on
     (problem,) = problems
-    assert problem.startswith("OTEL_EXPORTER_OTLP_ENDPOINT: the variable enables tracing")
+    assert problem.startswith("OTEL_EXPORTER_OTLP_ENDPOINT enables tracing")
     assert "ccm-from-scratch[tracing]" in problem
     assert "ccm-from-scratch[tracing]" in problem
 
@@ -75,8 +75,8 @@ def test_missing_packages_are_reported(monkeypatch) -> None:
 )
 def test_a_variable_that_the_sdk_refuses_is_one_of_the_problems(name: str, value: str, why: str) -> None:
     # In a process of its own, for the SDK reads some of them when it is imported.
-    asked = "OTEL_EXPORTER_OTLP_ENDPOINT: the variable enables tracing"
-    assert f"{asked}, but OpenTelemetry rejects a variable's value: {why}\n" in errors_of_process(name, value)
+    asked = "OTEL_EXPORTER_OTLP_ENDPOINT enables tracing, but OpenTelemetry rejects"
+    assert f"{asked} the value of a variable: {why}\n" in errors_of_process(name, value)
 
 
 def test_headers_that_the_sdk_cannot_read_are_not_shown() -> None:

@@ -156,11 +156,11 @@ def _settle_redirects(
         if listener.http is None or not listener.http.redirect_http:
             settled.append(listener)
         elif taken:
-            whys.append(f"port {listener.listen_port} can't redirect from port 80, because {taken}")
+            whys.append(f"port {listener.listen_port} can't get the redirects from port 80, because {taken}")
             http = msgspec.structs.replace(listener.http, redirect_http=False)
             settled.append(msgspec.structs.replace(listener, http=http))
         else:
-            taken = f"port {listener.listen_port} already redirects from port 80"
+            taken = f"port {listener.listen_port} already gets them"
             settled.append(listener)
     return settled, [Notice("LoadBalancerPortConflict", "; ".join(whys))] if whys else []
 

@@ -68,9 +68,9 @@ def choose_targets(spec: LoadBalancerSpec, observed: ObservedState, limits: Load
     if keeps:
         targets = mine
         text = (
-            f"none of the cluster's {observed.nodes} nodes can be a target, so the load balancer keeps its "
-            f"{len(mine)} targets. Check the prefix of the nodes' provider IDs (--cloud-provider), "
-            "HCLOUD_NETWORK, the token's project, and the node-selector"
+            f"none of the cluster's {observed.nodes} nodes can be a target, which is probably a mistake. So "
+            f"the load balancer keeps its {len(mine)} targets. Check the prefix of the nodes' provider IDs "
+            "(--cloud-provider), HCLOUD_NETWORK, the token's project, and the node-selector"
         )
         notices.append(Notice("LoadBalancerTargetsKept", text))
     reachable = frozenset(number for number, server in observed.servers.items() if server.public_ipv4)

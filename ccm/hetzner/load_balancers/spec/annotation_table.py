@@ -132,8 +132,9 @@ _WHOLE = (
     Key(
         "network-zone",
         PLACE,
-        "The network zone of a new load balancer. The `location` takes precedence, even if the environment "
-        "variable sets the location. If you change the annotation later, the CCM only sends an Event.",
+        "The network zone of a new load balancer. If a location is set by the annotation `location` or by "
+        "its variable, `network-zone` has no effect. If you change the annotation later, the CCM only sends "
+        "an Event.",
         variable="NETWORK_ZONE",
     ),
     Key(
@@ -264,7 +265,8 @@ _WHOLE = (
         "preserve-foreign",
         BOOLEAN,
         "With `true`, the CCM keeps ports and targets that other clients added. If you exclude a node from "
-        "load balancers while no CCM runs, the CCM doesn't remove the target of this node.",
+        "load balancers while the CCM is stopped, the restarted CCM treats the node's target as foreign, and "
+        "keeps it.",
         default="false",
         ours=True,
     ),
@@ -369,9 +371,8 @@ _PORT = (
     Key(
         "health-check-protocol",
         PROTOCOL,
-        "The protocol of the health check. If you set the health check's port, interval, timeout or "
-        "retries, the default is `http` for ports with the protocol `http` or `https`. Otherwise, the "
-        "default is `tcp`.",
+        "The protocol of the health check. The default is `tcp`. If you set the health check's port, "
+        "interval, timeout or retries, the default for ports with the protocol `http` or `https` is `http`.",
     ),
     Key("health-check-port", number(1, 65535), "The port of the health check. The default is the node port."),
     Key(

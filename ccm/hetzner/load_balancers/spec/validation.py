@@ -113,8 +113,8 @@ def _misplaced(key: str, annotations: Annotations, defaults: LoadBalancerSetting
     located = "location" in annotations.whole or "location" in annotations.emptied
     if key == "network-zone" and defaults.location and not located:
         return (
-            f"has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is {defaults.location}. To use "
-            f'the network zone, set the annotation {PREFIX}location to ""'
+            f"has no effect, because HCLOUD_LOAD_BALANCERS_LOCATION is {defaults.location}, and a location "
+            f'takes precedence. To use the network zone, set the annotation {PREFIX}location to ""'
         )
     return ""
 
