@@ -193,7 +193,7 @@ class TestTargets:
         assert (targets(await site.one()), result.steps) == (before, ())
         assert "LoadBalancerTargetsKept" in {notice.reason for notice in result.notices}
         assert site.registry.get_sample_value(metric, labels) == 1
-        assert "the load balancers keep their targets" in (site.cloud.healthy() or "")
+        assert "The CCM keeps the existing targets" in (site.cloud.healthy() or "")
         [note] = await site.balancers.plan(view(), wrong)
         assert "keeps its 2 targets" in note
         await site.ensure(view(), good[:1])
