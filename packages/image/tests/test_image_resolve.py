@@ -98,7 +98,7 @@ def test_pins_of_every_platform(tmp_path):
             "Fri, 23 Nov 2026 .* 2026-11-22 08",
         ),
         ({"times": TIMES.replace("20 Nov", "soon")}, SignatureError, "in the field Date: 'Fri, soon 2026"),
-        ({"times": ""}, SignatureError, "date: no date"),
+        ({"times": ""}, SignatureError, "no date"),
     ],
 )
 def test_changed_other_and_outdated_lists_are_not_believed(tmp_path, changed, error, said):
