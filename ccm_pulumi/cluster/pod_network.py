@@ -49,7 +49,7 @@ def bridge_configuration(pod_cidr: str) -> str:
 
 
 METADATA = "169.254.169.254"
-"""Address of Hetzner's metadata service. Any process on a server can read the server's metadata here."""
+"""Hetzner's metadata service. Any process on a server can read the server's metadata and user data."""
 
 
 def rules(cluster_cidr: str, *, metadata: bool) -> str:

@@ -327,7 +327,7 @@ def _object(answer: object) -> Json:
 
 
 def _network_failure(failure: requests.RequestException) -> str:
-    """Why there is no response, without the addresses and object representations in requests' messages."""
+    """Why the API did not respond, without the addresses and object representations in requests' messages."""
     if isinstance(failure, requests.ConnectTimeout):
         return "could not connect in time"
     if isinstance(failure, requests.Timeout):

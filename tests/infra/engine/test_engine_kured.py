@@ -1,6 +1,5 @@
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from ccm_pulumi.cluster.drain import EXCLUDED
 from k3s_standin.api import ApiError
 from sandbox.kubernetes.controlplane import ControlPlane
 from tests.pulumi_lab import Lab
+from tests.waiting import wait
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def kured(tmp_path: Path, shared_plane: ControlPlane) -> Iterator[Lab]:
 
 def wait_until_gone(plane: ControlPlane) -> None:
     """Pulumi doesn't wait where the program says skipAwait: the garbage collector deletes afterwards."""
-    wait_until(lambda: plane.api().get(DAEMONS) is None)
+    wait(lambda: plane.api().get(DAEMONS) is None)
 
 
 def may(plane: ControlPlane, verb: str, resource: str, **more: str) -> bool:
@@ -117,7 +117,7 @@ def test_with_the_token_of_one_node_nothing_of_another_changes(
         api.request("POST", "/api/v1/nodes", node)
     try:
         # a new policy takes effect a moment after it was created
-        wait_until(lambda: answer(shared_plane, own, "PATCH", f"/api/v1/nodes/{other}", {}) == 422)
+        wait(lambda: answer(shared_plane, own, "PATCH", f"/api/v1/nodes/{other}", {}) == 422)
 
         def change(node: str, by: str, **body: Any) -> int:
             return answer(shared_plane, by, "PATCH", f"/api/v1/nodes/{node}", body)
@@ -147,13 +147,6 @@ def test_with_the_token_of_one_node_nothing_of_another_changes(
     finally:
         for name in (own, other):
             api.request("DELETE", f"/api/v1/nodes/{name}")
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def daemons(plane: ControlPlane) -> dict[str, Any]:

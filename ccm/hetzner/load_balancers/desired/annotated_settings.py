@@ -105,7 +105,7 @@ def annotated_fields_label(spec: LoadBalancerSpec, observed: ObservedState) -> d
             for name in part.asked - found:
                 value = getattr(part, name)
                 counts = part.protocol != "tcp" or name not in _HTTP_NAMES
-                # Earlier versions didn't store a protocol. The protocol alone is no reason for a write.
+                # Earlier versions didn't store a protocol. A protocol alone must not cause a write.
                 ours = observed.ownership.ours and name != "protocol"
                 noted = name in before or ours or (counts and now.get(name) != value)
                 if noted and value != getattr(default, name):
