@@ -158,7 +158,7 @@ def _check_time(suite: str, release: Release, now: datetime) -> None:
         )
     if made is None or made > now + _SLACK:
         raise SignatureError(
-            f"the mirror's package list for suite {suite} has no date or a date in the future: "
+            f"the mirror's package list for suite {suite} has a missing date or a date in the future:  "
             f"{release.get('Date', 'no date')}{clock}"
         )
 

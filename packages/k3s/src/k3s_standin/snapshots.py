@@ -25,7 +25,7 @@ PATH = "/db/snapshot"
 FOLDER = paths.SERVER / "db" / "snapshots"
 COMPRESSED = ".zip"
 DISABLED = "etcd datastore disabled"
-"""k3s's error message if a server uses SQLite instead of etcd, so that other servers can't join."""
+"""k3s's error message if a server uses SQLite instead of etcd. Other servers can't join such a server."""
 
 
 @dataclass(frozen=True)
