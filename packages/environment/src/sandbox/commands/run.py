@@ -27,7 +27,7 @@ from sandbox.hollow import ccm
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Site
 
-HELP = "until Ctrl-C, run the CCM of this clone, or your own CCM, on this host instead of in the cluster"
+HELP = "run the CCM of this clone, or your own CCM, on this host instead of in the cluster; Ctrl-C ends it"
 EDITOR_PORT = 5678
 """debugpy's default port."""
 
