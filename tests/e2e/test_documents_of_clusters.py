@@ -4,7 +4,7 @@ from tests.e2e.cluster_changes import CONTROLS, NEWER, OLDER
 from tests.e2e.cluster_state import changed, identity, kubelets, members
 from tests.e2e.reader import Reading
 
-pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 PAGES = ("docs/guides/control-plane.md", "docs/guides/upgrades.md")
 

@@ -7,7 +7,7 @@ from tests.e2e.conftest import eventually
 from tests.e2e.looks import answers, api_address, balancers, nothing_to_do, public_address
 from tests.e2e.reader import Reading
 
-pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 PAGES = ("docs/guides/private-nodes.md", "docs/guides/moving-in.md")
 RANGE, SUBNET = "10.0.0.0/16", "10.0.1.0/24"

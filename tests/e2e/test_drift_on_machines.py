@@ -157,7 +157,7 @@ ON_MACHINES: dict[str, Drift] = {
     "unit file deleted": on(f"systemctl stop $unit; rm {UNITS}/$unit.service; systemctl daemon-reload"),
     "flag added": on(
         "sed -i \"s/'--kubelet-arg=cloud-provider=external'/& '--node-label=stray=yes'/\" "
-        f"{UNITS}/$unit.service; systemctl daemon-reload; systemctl restart $unit"
+        f"{UNITS}/$unit.service; systemctl daemon-reload; systemctl restart --no-block $unit"
     ),
     "environment deleted": on(f"rm {UNITS}/$unit.service.env"),
     "token changed": on(f"sed -i 's/^K3S_TOKEN=.*/K3S_TOKEN=another/' {UNITS}/$unit.service.env"),
@@ -172,7 +172,7 @@ ON_MACHINES: dict[str, Drift] = {
         f'["http://192.0.2.1"]\\n\' > {REGISTRIES}; systemctl restart --no-block $unit'
     ),
     "node password deleted": on_worker("rm /etc/rancher/node/password; systemctl restart --no-block $unit"),
-    "no encryption": on_control("rm /etc/rancher/k3s/config.yaml.d/*; systemctl restart $unit"),
+    "no encryption": on_control("rm /etc/rancher/k3s/config.yaml.d/*; systemctl restart --no-block $unit"),
     "CCM's image removed": on_control(
         "k3s ctr images ls -q | grep ccm-from-scratch | xargs k3s ctr images rm"
     ),

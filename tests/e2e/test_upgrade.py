@@ -51,7 +51,7 @@ def identities(clone: Clone) -> dict[str, tuple]:
 
 
 def test_nothing_is_recreated(before: Clone) -> None:
-    before.dev("up", "--backend", "hollow", "--workers", "1")
+    before.dev("up", "--backend", "hollow", "--workers", "1", seconds=1500)  # builds what it pins
     before.dev("kubectl", "apply", "-f", "manifests/examples/service.yaml")
     addressed = "--for=jsonpath={.status.loadBalancer.ingress[0].ip}"
     before.dev("kubectl", "wait", addressed, "service/whoami", "--timeout=60s")

@@ -21,7 +21,7 @@ from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.site import Clone, Site
 from sandbox.waiting import until
 
-GONE_SECONDS = 60
+GONE_SECONDS = 120
 CALL_SECONDS = 30
 
 
