@@ -93,13 +93,15 @@ class NodeMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.taint_removal_delay = Histogram(
             "node_controller_cloud_provider_taint_removal_delay_seconds",
-            "Number of seconds from the creation of a node until NodeController removed its cloud taint.",
+            "Number of seconds after node creation when NodeController removed the cloud-provider taint of a "
+            "single node.",
             buckets=_BUCKETS,
             registry=registry,
         )
         self.initial_sync_delay = Histogram(
             "node_controller_initial_node_sync_delay_seconds",
-            "Number of seconds from the creation of a node until NodeController finished its first sync.",
+            "Number of seconds after node creation when NodeController finished the initial synchronization "
+            "of a single node.",
             buckets=_BUCKETS,
             registry=registry,
         )
