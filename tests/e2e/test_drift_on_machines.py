@@ -31,7 +31,7 @@ UNITS = "/etc/systemd/system"
 REGISTRIES = "/etc/rancher/k3s/registries.yaml"
 SYSTEM = "--namespace=kube-system"
 NAME = "ccm-from-scratch"
-UNKNOWN = ("for drift", "repeat the command when the cluster responds")
+UNKNOWN = ("for drift", "can't detect changes in the cluster")
 """A run says one of these where it could not ask a server or the cluster; the next one repairs the rest."""
 
 
