@@ -9,12 +9,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TextIO
 
 import grpc
 import pytest
 from google.protobuf import empty_pb2
+from pulumi.dynamic.dynamic import PROVIDER_KEY, serialize_provider
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 import pulumi_plugins
@@ -102,13 +104,39 @@ def ask(stack: ExitStack, path: str, asked: dict[str, object], *files: int) -> T
     return stack.enter_context(connection.makefile())
 
 
-def test_there_is_one_process_of_dynamic_providers(tmp_path: Path) -> None:
+CONFIGURED = """
+from pulumi.dynamic import CheckResult, ResourceProvider
+
+class Configured(ResourceProvider):
+    def configure(self, req):
+        self.seconds = req.config.get("lab:seconds")
+
+    def check(self, olds, news):
+        return CheckResult({**news, "seconds": self.seconds}, [])
+"""
+
+
+def test_dynamic_providers_of_the_state_and_of_the_program_have_their_own_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "configured.py").write_text(CONFIGURED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    inputs = to_struct({PROVIDER_KEY: serialize_provider(import_module("configured").Configured())})
     with serving(os.environ, tmp_path) as more, ExitStack() as stack:
-        ports = {ask(stack, more[VARIABLE], {"folder": str(tmp_path)}).readline().strip() for _ in range(2)}
-        with grpc.insecure_channel(f"127.0.0.1:{ports.pop()}") as channel:
-            provider = provider_pb2_grpc.ResourceProviderStub(channel)
-            assert provider.GetPluginInfo(empty_pb2.Empty(), timeout=SECONDS).version
-        assert not ports
+        providers = []
+        for seconds in ("5", "120"):
+            port = ask(stack, more[VARIABLE], {"folder": str(tmp_path)}).readline().strip()
+            channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{port}"))
+            providers.append(provider := provider_pb2_grpc.ResourceProviderStub(channel))
+            settings = provider_pb2.ConfigureRequest(args=to_struct({"lab:seconds": seconds}))
+            provider.Configure(settings, timeout=SECONDS)
+            provider.Check(provider_pb2.CheckRequest(urn=URN, news=inputs), timeout=SECONDS)
+        checked = [
+            one.Check(provider_pb2.CheckRequest(urn=URN, news=inputs), timeout=SECONDS) for one in providers
+        ]
+        assert [answer.inputs["seconds"] for answer in checked] == ["5", "120"]
+        further = ask(stack, more[VARIABLE], {"folder": str(tmp_path)}).readline().strip()
+        assert further == port
 
 
 def test_a_program_runs_once_with_its_own_environment_and_outputs(tmp_path: Path) -> None:

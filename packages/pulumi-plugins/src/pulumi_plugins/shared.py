@@ -2,10 +2,10 @@
 
 The engine starts each plugin once for the state and once for the program, also that of dynamic providers.
 Each start, and that of the program, loads Python, gRPC and more, which takes longer than a run without
-changes. So this process loads them while the engine starts, and forks one process for the program and one for
+changes. So this process loads them while the engine starts, and forks one process for the program and two for
 dynamic providers. The engine starts something small, ``attach.py`` or the language host, which sends a
 request to a socket: for a new gRPC server, for the port of dynamic providers, or for a run of the program.
-The first client of dynamic providers gets their output.
+The client that starts a process of dynamic providers gets its output.
 
 The process ends after all clients and the process that started it: an engine may outlive ``./dev``.
 """
@@ -123,8 +123,11 @@ class _Plugins:
     """Answers clients, and counts them."""
 
     def __init__(self) -> None:
-        self._program, self._dynamic = _Loaded(), _Loaded()  # before there are threads
-        self._port = b""  # of dynamic providers
+        # before there are threads
+        self._program = _Loaded()
+        # One with the configuration in the state, one with the program's: each caches configured providers.
+        self._dynamic = [_Loaded(), _Loaded()]
+        self._port = b""  # of the last one that was started
         self.changed = threading.Condition()
         self.connections = 0
         self._lock = threading.Lock()
@@ -140,7 +143,8 @@ class _Plugins:
     def end(self) -> None:
         """End the processes."""
         self._program.end()
-        self._dynamic.end()
+        for process in self._dynamic:
+            process.end()
 
     def _answer(self, connection: socket.socket) -> None:
         try:
@@ -184,11 +188,11 @@ class _Plugins:
         self._program.end()
 
     def _attach(self, asked: Mapping[str, Any], connection: socket.socket) -> None:
-        """Send the port of dynamic providers; the first client also gets their output."""
+        """Send the port of dynamic providers; the client that starts them also gets their output."""
         with self._lock:
-            if first := not self._dynamic.is_used:
+            if first := next((process for process in self._dynamic if not process.is_used), None):
                 ours, theirs = socket.socketpair()
-                self._dynamic.become(asked, [theirs.fileno()] * 2)
+                first.become(asked, [theirs.fileno()] * 2)
                 theirs.close()
                 output = ours.makefile("rb")
                 self._port = output.readline()
