@@ -187,7 +187,8 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel("Keys added per second", "Rate of changes.", (_rate("workqueue_adds_total", "name"),)),
             Panel(
                 "Retries per hour",
-                "Keys that a controller retries after failures. An Event of the key's object has the reason.",
+                "Retries of keys after failures. To find the reason, read the Events of the object that the "
+                "key names.",
                 (_rate("workqueue_retries_total", "name", times=" * 3600"),),
             ),
             Panel(
@@ -221,7 +222,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Cloud requests about Nodes that aren't Ready",
-                "Checks whether the servers of these Nodes still exist.",
+                "With these requests, the CCM checks whether the servers of the Nodes still exist.",
                 (_rate("cloud_node_lifecycle_controller_cloud_provider_calls_total", "operation, result"),),
             ),
             Panel(
@@ -238,7 +239,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Cloud operations of the controllers per hour",
-                "Operations have the official CCM's names.",
+                "The operations have the same names as in the official CCM.",
                 (_rate("cloud_controller_manager_operations_total", "op", times=" * 3600"),),
                 width=12,
             ),
@@ -346,7 +347,7 @@ def dashboard() -> dict[str, Any]:
     return {
         "uid": "ccm-from-scratch",
         "title": "Hetzner cloud-controller-manager",
-        "description": "Metrics of ccm-from-scratch. docs/guides/operating.md explains how you solve "
+        "description": "Metrics of ccm-from-scratch. docs/guides/operating.md explains how to solve "
         "problems.",
         "tags": ["hetzner", "kubernetes"],
         "schemaVersion": 39,

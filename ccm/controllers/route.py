@@ -307,7 +307,7 @@ class RouteController:
             message = (
                 f"The pod CIDR {', '.join(cidrs)} is outside --cluster-cidr={cluster}, so this Node gets no "
             )
-            message += "route. If Pods may use this pod CIDR, add the pod CIDR to --additional-route-cidrs"
+            message += "route. If you want Pods to use this pod CIDR, add it to --additional-route-cidrs"
             self._warn(name, "ClusterCIDRMisconfigured", message)
         for name, cidrs in plan.unroutable.items():
             self._explain_family(name, cidrs)

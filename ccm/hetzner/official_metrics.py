@@ -16,7 +16,7 @@ class OfficialMetrics:
         self._mode = mode
         self._operations = Counter(
             "cloud_controller_manager_operations_total",
-            "The total number of operation was called.",
+            "The total number of calls of each operation.",
             ["op"],
             registry=registry,
         )
@@ -28,7 +28,8 @@ class OfficialMetrics:
         )
         self._type_lookups = Counter(
             "cloud_controller_manager_load_balancer_type_cache_requests_total",
-            "Lookups of load balancer types by result. `hit` means that the CCM used a cached list.",
+            "The number of lookups of load balancer types, for each result. The result `hit` means that the "
+            "CCM used a cached list.",
             ["subsystem", "mode", "result"],
             registry=registry,
         )

@@ -56,7 +56,7 @@ def lint(
         raise Unreadable(f"{name}: lists or mappings are nested too deeply") from error
     except (LookupError, AttributeError) as error:  # PyYAML's own, as for ``!!bool perhaps``
         raise Unreadable(
-            f"{name}: this is not YAML: the type of a tag, such as !!bool, doesn't match its value"
+            f"{name}: this is not YAML: a tag, such as !!bool, doesn't match the value that follows the tag"
         ) from error
     except (yaml.YAMLError, ValueError) as error:
         # The parser's own words have the line, with a caret below the place.

@@ -247,7 +247,7 @@ def _description_steps(node: Node, instance: Instance, *, refresh_labels: bool) 
     if labels:
         steps.append("set labels: " + ", ".join(f"{key}={value}" for key, value in sorted(labels.items())))
     if "taints" in spec:
-        steps.append("remove the taint of uninitialized nodes")
+        steps.append(f"remove the taint {UNINITIALIZED_TAINT}")
     return steps
 
 

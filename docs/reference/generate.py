@@ -78,11 +78,12 @@ certificate. The official CCM allows this, too.
 If several clusters use the same Hetzner project, set a different `CCM_CLUSTER_ID` in each cluster. If you
 set the ID later, the CCM adds the ID to each existing load balancer at the next change to the load balancer.
 
-The CCM doesn't change load balancers with the ID of another cluster. If you change the ID of a cluster, the
-CCM therefore stops changing the cluster's existing load balancers, and each Service gets an Event.
+If a load balancer has the ID of another cluster, the CCM doesn't change this load balancer. If you change the
+ID of a cluster, the CCM therefore stops changing the cluster's existing load balancers, and each Service gets
+an Event.
 
-If you don't set an ID, the CCM can't add a Service to a shared load balancer immediately after its start. It
-must first process one of the Services that already use the load balancer.
+If you don't set an ID, the CCM can't add a Service to a shared load balancer immediately after the CCM
+starts. The CCM must first process one of the Services that already use the load balancer.
 """
 
 _METRICS = f"""# Metrics

@@ -117,7 +117,7 @@ def test_the_guide_names_all_keys_of_a_pool_that_components_do_not_have():
             settings(**GIVEN, pools=[{"name": "db", "count": 1, name: value}])
     pages = {
         "components": r"The keys (.*?) aren't available:",
-        "pools": r"set `drain_seconds`\. You can't set (.*?)\.",
+        "pools": r"not for a pool\. You can't set (.*?)\.",
     }
     for page, said in pages.items():
         text = " ".join(GUIDE.with_name(f"{page}.md").read_text(encoding="utf-8").split())

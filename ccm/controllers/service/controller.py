@@ -253,7 +253,8 @@ class ServiceController:
             self._syncer.report_warning(
                 service,
                 "ServiceContested",
-                f"{text}. The service controller restores its own values after increasing delays",
+                f"{text}. The service controller writes its values again, and waits longer before each "
+                "attempt",
             )
         if look.after is not None:
             self.queue.add_after(key, look.after)

@@ -184,7 +184,7 @@ class HetznerApi:
         finally:
             self.budget.release()
         if method == "GET" and number != self.token.number:
-            error = unavailable(f"{method} {path}", "the token has changed meanwhile")
+            error = unavailable(f"{method} {path}", "the token changed during the request")
             outcome = replace(outcome, error=error)
         return self._account(method, path, outcome)
 

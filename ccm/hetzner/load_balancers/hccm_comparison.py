@@ -62,8 +62,8 @@ OURS: Mapping[str, str] = {
         "Hetzner"
     ),
 }
-"""For each key that the official CCM doesn't support: the behavior of the official CCM, and the steps before
-you switch to the official CCM."""
+"""Maps each key that the official CCM doesn't support to a message. The message says what the official CCM
+does, and what to do before a switch to the official CCM."""
 
 
 def compare_with_hccm(
@@ -115,7 +115,9 @@ def _adopted(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[st
     if balancer is None or ADOPTED not in balancer.labels or balancer.protection.delete:
         return
     if not service.annotations.get(PREFIX + "adopt", "").strip():
-        adopted = f"load balancer {balancer.name} ({balancer.id}) with the annotation adopt"
+        adopted = (
+            f"load balancer {balancer.name} ({balancer.id}), because its Service had the annotation adopt"
+        )
         yield f"our CCM adopted {adopted}: {OURS['adopt']}"
 
 
@@ -146,7 +148,7 @@ def _unknown(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalance
 
 
 def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancerSpec) -> Iterator[str]:
-    """Report keys for single ports that change the result."""
+    """Report annotations for individual ports that change the result."""
     for number, asked in spec.ports.items():
         if asked == theirs.ports[number]:
             continue
@@ -157,8 +159,10 @@ def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancer
                 continue
             general = service.annotations.get(PREFIX + key, "").strip()
             says = shown(general) if general else "not set"
-            text = f"{name}: the official CCM doesn't support keys for single ports. The annotation {key}, "
-            text += f"which applies to all ports, is {says}"
+            text = (
+                f"{name}: the official CCM doesn't support annotations for individual ports. The annotation "
+            )
+            text += f"{key}, which applies to all ports, is {says}"
             if key == "protocol":
                 became = theirs.ports[number].protocol
                 lost = " without certificates" if asked.protocol == "https" != became else ""
@@ -268,10 +272,11 @@ def _local(service: ServiceView, spec: LoadBalancerSpec, balancer: LoadBalancer 
     if any(check is None or not check.chosen for check in checks):
         number = service.health_check_node_port or "<spec.healthCheckNodePort>"
         yield (
-            "spec.externalTrafficPolicy: 'Local': with our CCM, the health check requests kube-proxy's port. "
-            "With the official CCM, the health check connects to the node ports with TCP. To check "
-            "kube-proxy's port with the official CCM, set these annotations: health-check-protocol: 'http', "
-            f"health-check-port: '{number}', health-check-http-path: '/healthz' and http-status-codes: '200'"
+            "spec.externalTrafficPolicy: 'Local': with our CCM, the health check sends HTTP requests to "
+            "kube-proxy's port. With the official CCM, the health check connects to the node ports with TCP. "
+            "To check kube-proxy's port with the official CCM, set these annotations: "
+            f"health-check-protocol: 'http', health-check-port: '{number}', "
+            "health-check-http-path: '/healthz' and http-status-codes: '200'"
         )
 
 

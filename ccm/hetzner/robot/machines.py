@@ -238,7 +238,7 @@ def _why_not(text: str, public: set[str], options: InstanceOptions) -> str:
 def _name_differs(server: RobotServer, node: NodeView) -> Notice:
     message = (
         f"the name of server {server.id} is {server.name!r} in Robot and {node.name!r} in the cluster. "
-        "The node keeps this server because of its provider ID. Give the server and the node the same "
-        "name, because other tools rely on equal names"
+        "The CCM still uses this server for the node, because the node's provider ID names this server. Give "
+        "the server and the node the same name, because other tools need equal names"
     )
     return Notice("RobotNameDiffers", message)

@@ -274,7 +274,8 @@ VARIABLES: tuple[Variable, ...] = (
         ),
     ),
     *_group(
-        "Namespaces (comma-separated names, `*` for all, `-` for none; an empty default allows no namespace)",
+        "Namespaces (comma-separated names, `*` for all, `-` for none; without a value or a default, no "
+        "namespace)",
         (
             "CCM_ADOPT_NAMESPACES",
             NAMESPACES,
@@ -288,7 +289,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "CCM_CERTIFICATE_NAMESPACES",
             NAMESPACES,
-            "The namespaces whose Services may use certificates whose labels name another owner.",
+            "The namespaces whose Services may use certificates that have the label of another owner.",
         ),
         (
             "CCM_UNLABELLED_CERTIFICATE_NAMESPACES",
@@ -330,8 +331,9 @@ VARIABLES: tuple[Variable, ...] = (
             DRY_RUN,
             BOOLEAN,
             (
-                "`python -m ccm plan` sets this variable to true. The command then serves no metrics, and "
-                "doesn't require that its machine is in the network. The CCM ignores your value."
+                "Only `python -m ccm plan` sets this variable to true. This command serves no metrics, and "
+                "its machine can be outside the network. If you set the variable, the value has no "
+                "effect."
             ),
             "false",
         ),

@@ -64,9 +64,10 @@ _GENERIC = _group(
         "feature-gates",
         SWITCHES,
         (
-            "Feature gates, as Name=true or Name=false. The only feature gate with an effect is "
+            "Feature gates, as Name=true or Name=false. You can change only "
             "CloudControllerManagerWatchBasedRoutesReconciliation. "
-            "ControllerManagerReleaseLeaderElectionLockOnExit is always true."
+            "ControllerManagerReleaseLeaderElectionLockOnExit is always true. "
+            "All other feature gates have no effect."
         ),
     ),
     ("kube-api-burst", INT, "The maximum size of a burst of requests that exceeds --kube-api-qps.", 30),
@@ -74,8 +75,8 @@ _GENERIC = _group(
         "kube-api-qps",
         FLOAT,
         (
-            "The maximum requests per second of the controllers. If neither this flag nor "
-            "--kube-api-burst is set, the CCM doesn't limit its requests."
+            "The maximum number of requests per second that the controllers send to the API server. If "
+            "neither this flag nor --kube-api-burst is set, the CCM doesn't limit its requests."
         ),
         20.0,
     ),

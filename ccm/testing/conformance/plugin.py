@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         OPTION,
         metavar="MODULE:CLASS",
         default="",
-        help="harness for the cloud that the conformance suite tests",
+        help="the class of the harness. The conformance suite tests the cloud of this harness",
     )
 
 

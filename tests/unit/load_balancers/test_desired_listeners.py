@@ -102,7 +102,7 @@ class TestRoom:
                 TOO_MANY,
                 (
                     "type lb11 supports 2 ports. The CCM doesn't configure these ports on the load balancer: "
-                    "82, 83. Choose a larger type with load-balancer.hetzner.cloud/type"
+                    "82, 83. Set the annotation load-balancer.hetzner.cloud/type to a larger type"
                 ),
             )
         ]
@@ -122,8 +122,8 @@ class TestRoom:
             "type lb11 supports 2 ports. The CCM doesn't configure these ports on the load balancer: 1002, "
         )
         assert text.endswith(
-            " and 227 more. Even the largest type can't support 4 of the Service's ports. Choose a larger "
-            "type with load-balancer.hetzner.cloud/type"
+            " and 227 more. Even the largest type can't support 4 of the Service's ports. Set the annotation "
+            "load-balancer.hetzner.cloud/type to a larger type"
         )
 
     def test_a_port_that_others_have_is_left_to_them(self) -> None:

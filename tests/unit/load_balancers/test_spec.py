@@ -483,7 +483,7 @@ class TestUnsupported:
             assert {one.reason for one in found} <= {"ClientAddressHidden"}
             return [(one.message.partition(",")[0], one.warning) for one in found]
 
-        seen = "Pods see the load balancer's address on port"
+        seen = "For connections to port"
         assert hidden() == [(f"{seen} 80", False)]
         assert hidden(**{"uses-proxyprotocol": "true"}) == hidden(protocol="http") == []
         assert hidden(**{"port.80.protocol": "http"}) == [(f"{seen} 81", False)]

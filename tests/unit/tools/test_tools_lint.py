@@ -198,8 +198,8 @@ def test_the_command(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: !!bool perhaps\n", "the type of a tag"),
-        ("a: !!timestamp foo\n", "the type of a tag"),
+        ("a: !!bool perhaps\n", "a tag, such as !!bool, doesn't match"),
+        ("a: !!timestamp foo\n", "a tag, such as !!bool, doesn't match"),
         ("{{- if .Values.service }}\nkind: Service\n{{- end }}", "helm template"),
     ],
 )

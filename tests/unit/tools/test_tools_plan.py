@@ -108,7 +108,7 @@ async def test_nodes(site: Site) -> None:
     site.cloud.instances.add(Instance("fake://1", "new", type="small", addresses=addresses))
     steps = await site.steps("nodes")
     assert "set provider ID fake://1" in steps["node new"]
-    assert "remove the taint of uninitialized nodes" in steps["node new"]
+    assert "remove the taint node.cloudprovider.kubernetes.io/uninitialized" in steps["node new"]
     assert steps["node gone"] == [DELETE]
 
 

@@ -106,8 +106,8 @@ class Inventory:
             )
         else:
             text = (
-                f"the labels of this Service were removed from load balancer {number}. Adopt the load "
-                "balancer, or delete it"
+                f"load balancer {number} no longer has the labels that assign it to this Service. Adopt the "
+                "load balancer, or delete it"
             )
             raise Rejected(text, notices=(Notice("LoadBalancerNotOurs", text),))
 

@@ -85,7 +85,7 @@ def choose_listeners(
         more = f" Even the largest type can't support {beyond} of the Service's ports." if beyond else ""
         text = (
             f"type {limits.name} supports {limits.max_services} ports.{omitted}{more} "
-            "Choose a larger type with load-balancer.hetzner.cloud/type"
+            "Set the annotation load-balancer.hetzner.cloud/type to a larger type"
         )
         notices.append(Notice("MaxServicesReached", text))
     checks = {number: one.check or _NO_CHECK for number, one in asked.items()}

@@ -38,7 +38,7 @@ def _add(listener: LoadBalancerService) -> Change:
         "add_service",
         listener.listen_port,
         f"listen on port {listener.listen_port} ({listener.protocol}) "
-        f"for node port {listener.destination_port}",
+        f"and forward to node port {listener.destination_port}",
         service_body(listener),
         lambda balancer: replace(balancer, services=(*balancer.services, listener)),
     )

@@ -160,9 +160,9 @@ _WHOLE = (
     Key(
         "disable-public-network",
         BOOLEAN,
-        "With `true`, the load balancer is reachable only in the private network. Without the annotation, "
-        "the CCM doesn't change this setting. If you remove the annotation, the load balancer becomes public "
-        "again.",
+        "With `true`, the load balancer is reachable only in the private network. If you never set the "
+        "annotation, the CCM doesn't change the public interface. If you remove the annotation, the CCM "
+        "enables the public interface again.",
         variable="DISABLE_PUBLIC_NETWORK",
         setting=Setting("public", "public_net.enabled", default=True, value=not_),
     ),
@@ -199,7 +199,8 @@ _WHOLE = (
         "private-subnet-ip-range",
         NETWORK,
         "The subnet of the load balancer's private address. The CCM uses the value only when it attaches the "
-        "load balancer to the network. If you change the annotation later, the CCM only sends an Event.",
+        "load balancer to the network. If you change the annotation later, the CCM doesn't change the "
+        "address, but sends an Event.",
         variable="PRIVATE_SUBNET_IP_RANGE",
     ),
     Key(
@@ -279,10 +280,10 @@ _WHOLE = (
     Key(
         "delete-protection",
         BOOLEAN,
-        "With `true`, the load balancer is protected against deletion. Without the annotation, the CCM "
-        "doesn't change the protection. If you remove the annotation, the CCM removes the protection. If you "
-        "delete the Service of a protected load balancer, the load balancer remains, and the CCM sends an "
-        "Event.",
+        "With `true`, the load balancer is protected against deletion. If the Service never had this "
+        "annotation, the CCM doesn't change the protection. If you remove the annotation, the CCM removes "
+        "the protection. If you delete the Service of a protected load balancer, the load balancer remains, "
+        "and the CCM sends an Event.",
         setting=Setting(
             "protection",
             "protection.delete",
@@ -336,8 +337,8 @@ _PORT = (
     Key(
         "http-redirect-http",
         BOOLEAN,
-        "With `true`, port 80 redirects to this port. The port must have the protocol `https`, and no other "
-        "port may use port 80.",
+        "With `true`, port 80 redirects to this port. The port must have the protocol `https`, and the "
+        "Service must not have a port 80. Only one port of the Service can get the redirects.",
         default="false",
         field="http.redirect_http",
     ),
@@ -371,8 +372,8 @@ _PORT = (
     Key(
         "health-check-protocol",
         PROTOCOL,
-        "The protocol of the health check. The default is `tcp`. If you set the health check's port, "
-        "interval, timeout or retries, the default for ports with the protocol `http` or `https` is `http`.",
+        "The protocol of the health check. The default is `tcp`, with one exception. If you set the health "
+        "check's port, interval, timeout or retries, `http` and `https` ports have the default `http`.",
     ),
     Key("health-check-port", number(1, 65535), "The port of the health check. The default is the node port."),
     Key(

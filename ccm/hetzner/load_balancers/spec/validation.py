@@ -162,10 +162,10 @@ def unsupported(service: ServiceView, read: Mapping[int, PortSpec]) -> tuple[Not
     if service.external_traffic_policy == "Local" and hidden:
         numbers = enumerated([*map(str, sorted(hidden))])
         text = (
-            f"Pods see the load balancer's address on port {numbers}, although externalTrafficPolicy is "
-            "Local. To pass on the client's address, use the PROXY protocol "
-            f"({PREFIX}uses-proxyprotocol) if the Pods support this protocol. Otherwise, use the header "
-            f"X-Forwarded-For ({PREFIX}protocol: http)"
+            f"For connections to port {numbers}, Pods see the load balancer's address instead of the "
+            "client's address, although externalTrafficPolicy is Local. To pass on the client's address, use "
+            f"the PROXY protocol ({PREFIX}uses-proxyprotocol) if the Pods support this protocol. Otherwise, "
+            f"use the header X-Forwarded-For ({PREFIX}protocol: http)"
         )
         # What Local does besides, fewer hops and health by node, works: many want just that.
         notices.append(Notice("ClientAddressHidden", text, warning=False))
