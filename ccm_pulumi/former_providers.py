@@ -39,14 +39,16 @@ FORMER = {
     "sweep.SweepProvider": "ccm_pulumi.addons.load_balancer_cleanup.LoadBalancerCleanupProvider",
     "vote.VoteProvider": "ccm_pulumi.cluster.etcd_member_guard.EtcdMemberGuardProvider",
 }
-"""Maps former names of provider classes to current names. The former packages had no subpackages."""
+"""Maps former names of provider classes to current names. A former name contains only the module and the
+class, because the former packages had no subpackages."""
 _IN_INFRA = {
     name.partition(".")[2]: name for name in [*FORMER.values(), "ccm_pulumi.protection.ProtectionProvider"]
 } | {
     "addons.ccm_image.CcmImageProvider": "infra.ccm_image.CcmImageProvider",
     "addons.ccm_image.ImportedImageProvider": "infra.ccm_image.ImportedImageProvider",
 }
-"""The modules of ``ccm_pulumi`` were in ``infra`` before. Maps names below ``infra`` to current names."""
+"""Maps former names of provider classes in ``infra`` to current names. The modules of ``ccm_pulumi`` were
+formerly in ``infra``."""
 
 
 def register(package: str) -> None:

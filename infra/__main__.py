@@ -42,7 +42,7 @@ def main() -> None:
     controls = {control.role for control in of_kind(checked.settings.servers, Kind.CONTROL)}
     if checked.settings.restore_from and checked.existing & controls:
         pulumi.log.info(
-            "restoreFrom has no effect, because a control server exists. Remove it from the settings"
+            "restoreFrom has no effect, because a control server exists. Remove restoreFrom from the settings"
         )
     window = checked.settings.os_upgrades
     if window and window.is_open(dt.datetime.now(dt.UTC)):

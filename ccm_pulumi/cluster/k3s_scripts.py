@@ -24,7 +24,7 @@ UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
 INSTALLED = "installed k3s "
 """Prefix of the line in which a script reports the installed version."""
 LEADS = "the channel leads to "
-"""Prefix of the line in which a script reports the release of a channel."""
+"""Prefix of the line in which a script reports the k3s release that a channel points to."""
 
 _IS_ENCRYPTED = "encrypted"
 _DEFAULT_CHANNEL = "stable"
@@ -32,7 +32,7 @@ _DEFAULT_CHANNEL = "stable"
 INSTALL_SECONDS = 420.0
 READY_SECONDS = 120
 REJOIN_SECONDS = 90
-"""How many seconds the program waits until a removed member has joined again by itself."""
+"""The maximum number of seconds that the program waits for a removed etcd member to rejoin by itself."""
 _RESTORE_LOG = "/var/log/ccm-from-scratch-restore.log"
 
 

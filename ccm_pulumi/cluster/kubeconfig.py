@@ -28,7 +28,8 @@ RENEWAL = timedelta(days=90)
 year. Releases since May 2025 renew it 120 days before it expires: https://docs.k3s.io/cli/certificate"""
 _LOOK_CONNECT_SECONDS = 4.0
 _UNANSWERED = "unanswered"
-"""If the API server does not respond during a refresh, the output with this name contains the reason."""
+"""Name of a Pulumi output. If the API server does not respond during a refresh, this output contains the
+reason."""
 _RESTART = "To renew the certificate, restart k3s on one control server at a time: systemctl restart k3s"
 
 
@@ -41,7 +42,8 @@ class KubeconfigProvider(Provider):
 
     ignored_inputs = ("private_key", "host_key", "others")
     now: Callable[[], datetime] = staticmethod(lambda: datetime.now(UTC))
-    """The clock: a class attribute, because a provider from an older state may lack an instance attribute."""
+    """The clock. It must be a class attribute: a provider object that an older version stored in the Pulumi
+    state may lack a newer instance attribute."""
     patience: Callable[[], Patience] = staticmethod(Patience)
     """How long to wait until an API server answers."""
 
@@ -106,7 +108,7 @@ def _expired(first: str) -> InfraError:
     return InfraError(
         "the certificate in the kubeconfig has expired, so Pulumi can't read the objects in the cluster. "
         f"{steps} pulumi up --refresh=false to read the new kubeconfig. "
-        "You can also run pulumi destroy --refresh=false"
+        "To delete the cluster instead, run pulumi destroy --refresh=false"
     )
 
 

@@ -12,7 +12,8 @@ ENCRYPTED = "secrets-encryption: true\n"
 """Content of the file ``ENCRYPTION``. The file exists only if k3s encrypts Secrets."""
 DATASTORE = "/var/lib/rancher/k3s/server/db"
 CNI_FOLDER = "/etc/cni/net.d"
-"""containerd's default folder. Without Flannel, k3s uses this folder. k3s's uninstaller doesn't delete it."""
+"""containerd's default folder for CNI configuration files. If Flannel is disabled, containerd in k3s also
+uses this folder. k3s's uninstaller doesn't delete the folder."""
 
 CNI_FILES = ("10-native.conflist", "05-cilium.conflist")
 """Names of the files that ccm_pulumi/cluster/pod_network.py and Cilium write to ``CNI_FOLDER``."""

@@ -23,7 +23,8 @@ from .cloud_api import Cloud, cloud_of
 from .errors import InfraError
 
 DRIFT = "drift"
-"""Property with the differences between server and state. ``read`` records and ``update`` repairs them."""
+"""Property with the differences between server and state. ``read`` records the differences, and ``update``
+repairs them."""
 _STATE_KEY = "__provider"
 _KEY = "private_key"
 
@@ -64,7 +65,8 @@ class Provider(ResourceProvider):
     ``jump`` alone causes no update. Pulumi stores a new ``private_key`` alone without changing the server.
     """
     recorded_inputs: ClassVar[tuple[str, ...]] = ()
-    """Inputs in ``ignored_inputs`` that ``read`` uses. If they change, the state stores the new values."""
+    """Inputs in ``ignored_inputs`` that ``read`` uses. If only inputs in ``ignored_inputs`` change, Pulumi
+    stores the new values of these inputs in the state, but doesn't change the server."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Wraps ``update``, so that a new SSH key alone does not change the server."""

@@ -28,7 +28,8 @@ from ..lib.ssh import Host, connect
 CONNECT_SECONDS = 6.0
 SCRIPT_SECONDS = 45.0
 FRESH_SECONDS = 30.0
-"""Number of seconds for which all resources share the report of a server. Then they need a new report."""
+"""Number of seconds for which resources reuse the report of a server. After this time, the next resource
+requests a new report."""
 
 K3S = "/usr/local/bin/k3s"
 SERVER_UNIT, AGENT_UNIT = "k3s", "k3s-agent"
@@ -50,7 +51,7 @@ FILES = (
     STORE,
 )
 PRESENT = (DATASTORE, NOTE)
-"""For these files, the report includes only whether the file exists."""
+"""The report contains no checksums of these files. It contains only whether each file exists."""
 _KUBELET_PORT = 10250
 _THERE = "there"
 _SECRETS = ("K3S_TOKEN", "K3S_AGENT_TOKEN")

@@ -14,8 +14,8 @@ from pathlib import Path
 ROUTES = Path("/proc/net/route")
 LOOK_UP_SECONDS = 5.0
 WIDEST_NETWORK = 8
-"""The program treats a route with a shorter prefix as a default route. For example, a VPN may replace the
-default route with ``0.0.0.0/1`` and ``128.0.0.0/1``."""
+"""If the prefix of a route is shorter than this length, the program treats the route as a default route. For
+example, a VPN may replace the default route with ``0.0.0.0/1`` and ``128.0.0.0/1``."""
 # Configuration files of package sources. A mirror can have an address of a documentation range.
 SOURCES = (
     "/etc/apt/sources.list",

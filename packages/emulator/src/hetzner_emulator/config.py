@@ -26,7 +26,8 @@ LIMITS: Mapping[str, int] = {
     "floating_ips": 500,
     "zones": 1000,
 }
-"""The quotas of a project. Names with the prefix ``network_`` are quotas of a network, as at Hetzner."""
+"""The quotas of a project. A quota whose name begins with ``network_`` applies to each network, as in
+Hetzner's API."""
 
 
 @dataclass(frozen=True)

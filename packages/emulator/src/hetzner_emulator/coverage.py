@@ -22,7 +22,8 @@ NOT_EMULATED = {
 """Patterns of unsupported operations, and the behavior of the sandbox for each pattern."""
 
 _AVERAGES = (
-    "Each value is the average since your last request. If servers are only API records, the values are zero."
+    "Each value is the average since your last request. If the sandbox runs without machines, so that "
+    "servers exist only as API records, the values are zero."
 )
 PARTLY = {
     "POST /servers": "The machine has the architecture of the host, even for ARM server types.",
@@ -33,7 +34,7 @@ PARTLY = {
     ),
     "POST /servers/{id}/actions/create_image": "A running machine is paused while its disk is copied.",
     "POST /servers/{id}/actions/change_type": "Disk sizes aren't enforced: machines share the host's disk.",
-    "POST /servers/{id}/actions/attach_iso": "The sandbox keeps the ISO, but machines have no optical drive.",
+    "POST /servers/{id}/actions/attach_iso": "Records which ISO is attached. Machines have no optical drive.",
     "POST /servers/{id}/actions/reset_password": "Returns a password that no machine accepts.",
     "POST /servers/{id}/actions/enable_rescue": (
         "The sandbox stores that the rescue mode is enabled, but machines still start from their disk. "
@@ -66,7 +67,7 @@ NEWER = {
         "In hcloud-python 2.27, `LoadBalancersClient.delete` reads `action` from the response.",
     ),
     "`deprecated` of server types, load balancer types and images": (
-        "The field doesn't exist. All three kinds of objects have the field `deprecation` instead.",
+        "The field doesn't exist. These objects have the field `deprecation` instead.",
         "Hetzner removed the field: https://docs.hetzner.cloud/changelog#2026-09-08",
     ),
     "`assignee_type` of Primary IPs": (

@@ -21,7 +21,7 @@ from sandbox.site import Clone
 
 AUTO = "auto"
 TOOLCHAINS: Mapping[str, tuple[Component, ...]] = {MACHINES: COMPONENTS, HOLLOW: CONTROL_PLANE}
-"""The components for each kind of servers. Hollow nodes run no containers and need only the control plane."""
+"""The components for each kind of server. Hollow nodes run no containers and need only the control plane."""
 
 _LINUX_ELSEWHERE = (
     "servers need a Linux kernel, but this host runs {system}. On this host, you can run only the emulated "

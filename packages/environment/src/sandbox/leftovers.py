@@ -31,7 +31,8 @@ CLOUD_LISTS = (
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
 """The label that the Pulumi program sets on its objects (ccm_pulumi/config/labels.py)."""
 NODE_GROUP, SEPARATOR = "hcloud/node-group", "--"
-"""The label of a node group, and the separator in our node groups' names (ccm_pulumi/config/pools.py)."""
+"""The key of the label that contains a server's node group, and the separator in the names of our node groups
+(ccm_pulumi/config/pools.py)."""
 SERVICE_UID = "hcloud-ccm/service-uid"
 ADOPTED = "ccm-from-scratch/adopted"
 CLUSTER = "ccm-from-scratch/cluster"

@@ -15,7 +15,7 @@ BUILD = "build"
 """For compiling C."""
 
 EMULATION = "emulation"
-"""Marks packages that tests need to run the CCM's ARM image on another processor architecture."""
+"""Marks the packages with which tests run the CCM's ARM image on another processor architecture."""
 
 BROWSER = "browser"
 """Marks packages that tests of the sandbox's console need."""
@@ -46,7 +46,7 @@ PACKAGES: tuple[Package, ...] = (
     Package("pkg-config", "pkg-config", "builds runc", (BUILD,)),
     Package("mmdebstrap", "mmdebstrap", "builds the machine image"),
     Package("iproute2", "ip", "makes networks"),
-    Package("util-linux", "nsenter", "starts programs in the networks of machines"),
+    Package("util-linux", "nsenter", "runs programs in the network namespaces of machines"),
     Package("nftables", "nft", "firewalls"),
     Package("haproxy", "haproxy", "load balancers"),
     Package("openssh-client", "ssh", "./dev ssh"),

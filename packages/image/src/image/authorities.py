@@ -57,7 +57,9 @@ def subject_hash(subject: x509.Name) -> str:
 
 
 def _attribute(one: x509.NameAttribute[str | bytes]) -> bytes:
-    assert isinstance(one.value, str), "names in Mozilla's list with a BIT STRING value aren't supported"
+    assert isinstance(one.value, str), (
+        "Mozilla's list has a name with a BIT STRING value, which isn't supported"
+    )
     # Spaces at its ends and repeated ones don't matter, nor the case of ASCII letters.
     words = re.split(f"[{_SPACES}]+", one.value.strip(_SPACES))
     lower = re.sub("[A-Z]+", lambda found: found[0].lower(), " ".join(words))

@@ -19,7 +19,8 @@ from image.source import Source
 from image.tree import Entry, File, below
 
 KEPT = 24
-"""Maximum number of layers in the cache of all clones. After a change to the CCM, a build adds one layer."""
+"""Maximum number of layers in the cache, which all clones share. After a change to the CCM, a build adds one
+layer to the cache."""
 
 _KEPT_PACKAGES = 200  # of Debian; an image for one platform has 17
 _KEPT_FOLDERS = 2  # with a Python that compiles

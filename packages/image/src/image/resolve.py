@@ -28,10 +28,10 @@ KEYRINGS = (
 _SECONDS = 60.0
 _MOST = 4 << 20  # bytes of the signed list of lists; Debian's are a tenth of that
 _SLACK = timedelta(hours=1)
-"""The maximum time by which the date of a package list can be later than this machine's clock."""
+"""How far the date of a package list may be ahead of this machine's clock."""
 
 Verify = Callable[[bytes], bytes]
-"""Returns the part of a text that its signature covers. Raises SignatureError if the signature is invalid."""
+"""Returns the signed part of a text. Raises SignatureError if the signature is invalid."""
 
 Candidates = Mapping[str, Packages]
 """Maps the name of each requested package to the newest version of the package."""
@@ -158,7 +158,7 @@ def _check_time(suite: str, release: Release, now: datetime) -> None:
         )
     if made is None or made > now + _SLACK:
         raise SignatureError(
-            f"the mirror's package list for suite {suite} has a missing date or a date in the future:  "
+            f"the mirror's package list for suite {suite} has no date, or its date is in the future: "
             f"{release.get('Date', 'no date')}{clock}"
         )
 

@@ -34,7 +34,7 @@ LEFT_OUT = {
     "debianutils": "scripts that configure packages",
     "dpkg": "installs packages",
     "libcap2-bin": "commands for Linux capabilities",
-    "openssl": "contains the command `openssl`. curl requires only the OpenSSL library",
+    "openssl": "contains the command `openssl`, which the image doesn't need. curl needs only the library",
     "openssl-provider-legacy": "obsolete ciphers",
     "perl-base": "for scripts",
     "readline-common": "documents",

@@ -25,7 +25,8 @@ PERIOD_SECONDS = 15.0
 """Between reads of the folder."""
 
 _EAGER_SECONDS = 0.5
-"""The pause in seconds between attempts just after the start, when referenced objects may not exist yet."""
+"""The pause between retries just after the start, in seconds. Objects to which a manifest refers may not
+exist yet at that time."""
 
 _ENDINGS = (".yaml", ".yml", ".json")
 

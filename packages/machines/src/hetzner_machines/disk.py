@@ -20,7 +20,8 @@ MACHINES = "machines"
 name of the subfolder is the server's ID."""
 
 DATA = Path("disk/data")
-"""The folder that contains a machine's ``VOLUMES``. The path is relative to the machine's folder."""
+"""The folder that stores the contents of ``VOLUMES`` for one machine. The path is relative to the machine's
+folder."""
 
 STORE = "var/lib/containerd"
 RESOLVER = (

@@ -20,7 +20,7 @@ PACKAGES = {
 }
 
 Runner = Callable[[Sequence[str], str], Awaitable[str]]
-"""Runs a program with a text as standard input, and returns the standard output of the program."""
+"""Runs a program, passes a string to its standard input, and returns its standard output."""
 
 
 def run_blocking(command: Sequence[str], text: str = "", seconds: float = DEADLINE) -> str:

@@ -72,7 +72,7 @@ def _still(directory: Path) -> Iterator[None]:
         cgroups.freeze(hierarchies, still=True)
     except OSError as error:
         cgroups.freeze(hierarchies, still=False)
-        what = "copy the disk of the server while the server runs (switch off the server first)"
+        what = "pause the server before copying its disk (if you switch off the server, no pause is needed)"
         raise NotPermitted(what, error) from error
     try:
         yield

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "CCMFS_PLUGINS"
-"""An environment variable. It tells the plugins that the Pulumi engine starts the path of the socket."""
+"""The environment variable that contains the path of the socket. The Pulumi engine starts the plugins, and
+the plugins read this variable."""
 ENVIRONMENT = "CCMFS_PLUGINS_ENVIRONMENT"
 """The environment variable with the path of the virtual environment that contains the plugins."""
 

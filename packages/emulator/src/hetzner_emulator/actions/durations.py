@@ -19,7 +19,8 @@ REALISTIC: Mapping[str, float] = {
     "create_certificate": 20.0,
     "issue_certificate": 20.0,
 }
-"""How many seconds each command takes, as measured at Hetzner. All other commands take one second."""
+"""The durations of commands in seconds, as measured at Hetzner. Commands that aren't in this table take one
+second."""
 
 OTHERS = 1.0
 SLOWDOWN = 6.0

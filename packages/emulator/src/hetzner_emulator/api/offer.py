@@ -122,8 +122,9 @@ SOLD_OUT: Mapping[str, frozenset[tuple[str, str]]] = {
         if kind.category == COST_OPTIMIZED and kind.deprecation is None
     )
 }
-"""For each month, the server types that are sold out in a location. On 2026-09-03, hetzner.com listed all cx
-and cax types as "not available". Two days later, cx23 was available in nbg1 and hel1."""
+"""Maps a month to the pairs of a server type and a location in which the type is sold out. On 2026-09-03,
+hetzner.com listed all cx and cax types as "not available". Two days later, cx23 was available in nbg1 and
+hel1."""
 
 
 @dataclass(frozen=True)

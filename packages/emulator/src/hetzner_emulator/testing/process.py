@@ -10,7 +10,7 @@ from hetzner_emulator import standalone
 from hetzner_emulator.config import CloudConfig
 
 _OPERATOR = "operator"
-"""The project of the token for admin requests. Tests use other projects."""
+"""The token for admin requests belongs to this project. The tokens of the tests belong to other projects."""
 
 
 def main() -> None:

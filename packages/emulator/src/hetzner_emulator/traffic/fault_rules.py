@@ -118,7 +118,7 @@ def _without_effect(rule: FaultRule) -> _Problems:
                 problems.setdefault(name, ["applies only to error responses. Add 'code' or 'status'"])
     if rule.hold and (rule.drop == "before" or (rule.error and not rule.after)):
         problems.setdefault(
-            "hold", ["applies only to requests that take effect, but this rule prevents the effect"]
+            "hold", ["applies only if the emulator executes the request, but this rule prevents that"]
         )
     if not problems and not rule.command and not any(name in given for name in _EFFECTS):
         problems["body"] = [f"the rule has no effect. Set one of: {', '.join(_EFFECTS)}"]

@@ -22,7 +22,7 @@ from sandbox.kubernetes import estimate, toolchain
 from sandbox.kubernetes.components import CONTROL_PLANE
 from sandbox.site import Clone
 
-HELP = "show how a cluster differs with and without a CCM, which takes about one minute"
+HELP = "compare a cluster that has a CCM with a cluster that has none (about one minute)"
 WITHOUT_ADDRESSES = True
 WHAT_RAN = (
     "Each cluster had simulated Nodes, and a real control plane that listened on loopback. Both clusters are "

@@ -56,7 +56,7 @@ def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: C
             change()
         except EnvironmentBusy as error:
             if not waits:
-                say(f"• waiting until {error.holder} finishes its change of the environment")
+                say(f"• waiting until {error.holder} has finished changing the environment")
             waits = True
             sleep(LOOK_SECONDS)
         else:

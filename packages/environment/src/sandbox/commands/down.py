@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--yes",
         action="store_true",
-        help="delete objects that 'pulumi destroy' leaves in the cloud, without asking you first",
+        help="don't ask for confirmation before deleting objects that 'pulumi destroy' leaves in the cloud",
     )
 
 

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep",
         action="store_true",
-        help="keep each locked version that still matches pyproject.toml or its go.mod file",
+        help="keep each locked version that still satisfies the requirements in pyproject.toml or go.mod",
     )
 
 

@@ -34,7 +34,8 @@ from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
 
 FORMAT = f"3 {PAUSE_IMAGE} {COREDNS_IMAGE} {LOCAL_PATH_IMAGE} {METRICS_SERVER_IMAGE} {BUSYBOX_IMAGE}"
-"""Increase the number if the store changes without a change of the toolchain or the tools image."""
+"""If you change what the store contains, but change neither the toolchain nor the tools image, increase the
+number at the beginning."""
 
 WHOAMI_IMAGE = "docker.io/traefik/whoami:v1.11.0"
 """The workload of the examples. It responds with its host name, the client's address and the request headers.

@@ -10,7 +10,8 @@ from pathlib import Path
 from sandbox.kubernetes.components import Component
 
 RECORDED = Path(__file__).with_name("costs.json")
-"""CPU seconds and numbers of Go packages of each component, from ``./dev bench toolchain --record``."""
+"""The CPU seconds that the build of each component takes, and the number of Go packages that it compiles.
+``./dev bench toolchain --record`` writes this file."""
 
 TRUSTED_SECONDS = 30.0
 """After this number of seconds, the estimate gives the observed and the assumed speed the same weight."""

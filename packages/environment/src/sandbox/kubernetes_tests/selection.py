@@ -36,7 +36,8 @@ LIMITS: Mapping[str, str] = {
 }
 """Reasons to skip tests. Each key is the name of a test without the labels in brackets.
 
-For each test, tests/unit/load_balancers/test_limits.py checks the CCM's Event.
+For each of these tests, tests/unit/load_balancers/test_limits.py checks that the CCM sends the Event that the
+reason names.
 """
 
 _PASSED = (
@@ -46,7 +47,8 @@ _PASSED = (
     "LoadBalancers ExternalTrafficPolicy: Local should target all nodes with endpoints",
     "LoadBalancers ExternalTrafficPolicy: Local should work from pods",
 )
-"""The load balancer tests that run by default. The other load balancer tests are two slow rolling updates."""
+"""The load balancer tests that run by default. The two other load balancer tests don't run by default,
+because their rolling updates are slow."""
 
 _NETWORK = (
     r"\[sig-network\] (Services|DNS|Endpoints(Controller)?|EndpointSlice(Mirroring)?|Networking) "

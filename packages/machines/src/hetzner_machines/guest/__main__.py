@@ -54,7 +54,7 @@ def main() -> None:
 
 def _own_identity() -> processes.Identity:
     keeper = processes.identify(os.getpid())
-    assert keeper is not None, "the running process must have a file in /proc"
+    assert keeper is not None, "/proc has no entry for this process, although it is running"
     return keeper
 
 

@@ -58,7 +58,7 @@ def _read_targets(call: Call, fields: Fields, name: str, *, required: bool) -> t
         if name == "apply_to" and known[identity].ipv4 is None and known[identity].ipv6 is None:
             raise ApiError("private_net_only_server", f"server {identity} has no public interface")
     if len(set(servers)) < len(servers):
-        raise ApiError("server_already_added", "a server was applied more than once")
+        raise ApiError("server_already_added", "the request contains the same server more than once")
     return servers, selectors
 
 

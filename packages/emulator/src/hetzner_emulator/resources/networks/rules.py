@@ -35,7 +35,7 @@ def subnet_problem(
 ) -> str:
     """Describe what is invalid in a new subnet; "" if it is valid."""
     if not subnet.subnet_of(network):
-        return "network must contain subnet: it is not in the network's ip_range"
+        return "network must contain subnet: the subnet is not in the network's ip_range"
     if subnet.prefixlen > MAX_PREFIX:
         return f"must have a prefix length of at most {MAX_PREFIX}"
     if any(subnet.overlaps(IPv4Network(other.ip_range)) for other in present):

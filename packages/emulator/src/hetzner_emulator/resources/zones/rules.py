@@ -30,9 +30,10 @@ TYPES = (
 _ALONE = frozenset({"CNAME", "SOA"})
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s+"(?:[^"\\]|\\.)*")*', re.DOTALL)
 _IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-"""Matches a quoted text, or all text after an open quote, so that no open quote starts a second search."""
+"""Matches a quoted text. If the closing quote is missing, it matches the rest of the value, so the search
+doesn't start again at a later quote."""
 _MAX_VALUE = 65_535
-"""Maximum number of characters in a value: the maximum number of bytes in a DNS message."""
+"""Maximum number of characters in a value. A DNS message has the same maximum, in bytes."""
 
 
 def zone_name_problem(name: str) -> str:
