@@ -65,4 +65,4 @@ def test_changes_while_another_command_runs(tmp_path):
         roll_out()
     in_turn(roll_out, sleep, said.append)
     assert rolled_out == [3]
-    assert said == ["• waiting until another command finishes its change of the environment"]
+    assert said == ["• waiting until another command has finished changing the environment"]

@@ -131,10 +131,7 @@ _REFUSED: Mapping[str, tuple[Kind, tuple[str, ...], str]] = {
     "airgap-extra-registry": (
         "list",
         _BOTH,
-        (
-            "the stand-in imports images only under their original names, and doesn't tag them for additional "
-            "registries"
-        ),
+        "the stand-in imports images only under their original names, without additional registries",
     ),
     "container-runtime-endpoint": ("text", _BOTH, "the stand-in always uses its own containerd"),
     "default-runtime": ("text", _BOTH, "the stand-in's containerd supports only the runtime runc"),
