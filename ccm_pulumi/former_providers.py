@@ -39,16 +39,14 @@ FORMER = {
     "sweep.SweepProvider": "ccm_pulumi.addons.load_balancer_cleanup.LoadBalancerCleanupProvider",
     "vote.VoteProvider": "ccm_pulumi.cluster.etcd_member_guard.EtcdMemberGuardProvider",
 }
-"""Maps former names of provider classes to current names. A former name contains only the module and the
-class, because the former packages had no subpackages."""
+"""Maps former names of provider classes to current names. The former packages had no subpackages."""
 _IN_INFRA = {
     name.partition(".")[2]: name for name in [*FORMER.values(), "ccm_pulumi.protection.ProtectionProvider"]
 } | {
     "addons.ccm_image.CcmImageProvider": "infra.ccm_image.CcmImageProvider",
     "addons.ccm_image.ImportedImageProvider": "infra.ccm_image.ImportedImageProvider",
 }
-"""Maps former names of provider classes in ``infra`` to current names. The modules of ``ccm_pulumi`` were
-formerly in ``infra``."""
+"""Maps former names of provider classes in ``infra``, now ``ccm_pulumi``, to current names."""
 
 
 def register(package: str) -> None:

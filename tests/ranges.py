@@ -19,11 +19,8 @@ class NoRangeError(Exception):
 
 @contextmanager
 def claimed_range(ranges: Sequence[IPv4Network] = RANGES) -> Iterator[IPv4Network]:
-    """A range that no other test of this network namespace has as long as this lasts.
-
-    A name of an abstract socket is the claim: it belongs to the network namespace, as routes do, and the
-    kernel takes it back whenever its process ends.
-    """
+    """A range that no other test of this network namespace has as long as this lasts."""
+    # The claim is the name of an abstract socket, which belongs to the network namespace, as routes do.
     # Any of them, since what a killed run left still has one.
     shuffled = random.sample(ranges, len(ranges))
     with socket.socket(socket.AF_UNIX) as claim:

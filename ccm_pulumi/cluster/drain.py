@@ -17,8 +17,7 @@ from ..lib.ssh import Shell, read_object
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
 """A Node with this label and any value except false gets no traffic from load balancers."""
 BY_US = "drained-by-ccm-from-scratch"
-"""The value that the program gives to the label ``EXCLUDED``. After an aborted drain, the program removes the
-label only if it has this value."""
+"""The program's value of the label ``EXCLUDED``. An aborted drain removes the label only with this value."""
 UPGRADING = "ccm-from-scratch/upgrading"
 """Annotation of a Node that is cordoned for an upgrade. After the upgrade, the program uncordons the Node."""
 TRAFFIC_POLLS = 15

@@ -28,8 +28,7 @@ RENEWAL = timedelta(days=90)
 year. Releases since May 2025 renew it 120 days before it expires: https://docs.k3s.io/cli/certificate"""
 _LOOK_CONNECT_SECONDS = 4.0
 _UNANSWERED = "unanswered"
-"""Name of a Pulumi output. If the API server does not respond during a refresh, this output contains the
-reason."""
+"""The Pulumi output with the reason why the API server didn't respond during a refresh."""
 _RESTART = "To renew the certificate, restart k3s on one control server at a time: systemctl restart k3s"
 
 

@@ -21,8 +21,7 @@ RESERVED = ("control",)
 MAX_SERVERS = 100
 """Maximum number of servers in a Hetzner network."""
 MAX_WORKERS = MAX_SERVERS - 1
-"""Maximum number of workers in a Hetzner network, because at least one server in the network is a control
-server."""
+"""Maximum number of workers in a Hetzner network. The network also contains at least one control server."""
 MAX_NAME_LENGTH = 63
 """Maximum length of a host name, and of the value of the label kubernetes.io/hostname."""
 GROUP_SEPARATOR = "--"

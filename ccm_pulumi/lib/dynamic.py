@@ -23,8 +23,7 @@ from .cloud_api import Cloud, cloud_of
 from .errors import InfraError
 
 DRIFT = "drift"
-"""Property with the differences between server and state. ``read`` records the differences, and ``update``
-repairs them."""
+"""The differences between server and state. ``read`` records this property, ``update`` repairs the server."""
 _STATE_KEY = "__provider"
 _KEY = "private_key"
 

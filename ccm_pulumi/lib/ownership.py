@@ -107,13 +107,7 @@ def _of_ours(
         return Fate.RELEASE, "the cluster adopted the load balancer and didn't create it"
     listeners = {service["listen_port"] for service in balancer["services"]}
     if others or (ports and listeners - ports.keys()):
-        return (
-            Fate.RELEASE,
-            (
-                "some Kubernetes Services that use the load balancer, or some of its listeners, "
-                "don't belong to this cluster"
-            ),
-        )
+        return Fate.RELEASE, "some Services or listeners that use the load balancer aren't of this cluster"
     return Fate.DELETE, ""
 
 

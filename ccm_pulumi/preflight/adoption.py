@@ -112,10 +112,7 @@ class Adoption:
         if not mine & theirs:
             return "the SSH key that Hetzner stores for this stack isn't the SSH key in the Pulumi state"
         if kind == SERVER and (f"{DYNAMIC}K3sServer", name) in self.state:
-            return (
-                "the Pulumi state contains a k3s installation on another server with this name, so pulumi up "
-                "would install k3s again"
-            )
+            return "the state has k3s on another server with this name, so pulumi up would install k3s again"
         return ""
 
     def _all(self, collection: str) -> dict[str, Mapping[str, Any]]:

@@ -28,8 +28,7 @@ from ..lib.ssh import Host, connect
 CONNECT_SECONDS = 6.0
 SCRIPT_SECONDS = 45.0
 FRESH_SECONDS = 30.0
-"""Number of seconds for which resources reuse the report of a server. After this time, the next resource
-requests a new report."""
+"""Number of seconds for which all resources reuse a report of a server, before one requests a new report."""
 
 K3S = "/usr/local/bin/k3s"
 SERVER_UNIT, AGENT_UNIT = "k3s", "k3s-agent"

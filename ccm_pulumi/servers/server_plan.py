@@ -166,8 +166,7 @@ class Asked:
 
 _NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource
 _asked: dict[str, Asked] = {}
-"""Maps the name of each cluster to the program's inputs. The inputs can't become outdated, because a process
-serves only one run."""
+"""Maps the name of each cluster to the program's inputs, which stay valid: a process serves one run."""
 
 
 class ServerPlanProvider(CloudProvider):

@@ -18,6 +18,7 @@ import pytest
 
 from ccm.testing.conformance.cluster import NODES, node_object
 from ccm.testing.memory_transport import MemoryTransport
+from tests import waiting
 from tests.child_processes import run
 from tests.faults.api_server import serve_memory
 
@@ -99,9 +100,7 @@ async def running(
 
 async def until(check: Callable[[], object], folder: Path) -> None:
     try:
-        async with asyncio.timeout(60):
-            while not check():  # noqa: ASYNC110 - another process makes it so
-                await asyncio.sleep(0.05)
+        await waiting.until(check)
     except TimeoutError:
         pytest.fail((folder / "log").read_text()[-3000:])
 

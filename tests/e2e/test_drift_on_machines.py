@@ -18,8 +18,7 @@ from tests.e2e.looks import internal, load_balancer_ip, nothing_to_do, ready, ro
 
 FIRST = [("unit stopped", 1), ("unit disabled", 2)]
 """Of three control servers, two that leave the third without a quorum."""
-EXAMPLES = 10
-"""In each environment: an example takes about a minute."""
+EXAMPLES = 10  # in each environment: an example takes about a minute
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.machines,
@@ -37,9 +36,9 @@ UNKNOWN = ("for drift", "can't detect changes in the cluster")
 
 @dataclass
 class Place:
-    """An environment as it was before somebody came."""
+    """An environment before drift."""
 
-    clone: Clone  # the environment
+    clone: Clone
     servers: dict[str, int]  # IDs by role
     loses: bool  # whether a member of etcd may still be lost: the others keep the data
 

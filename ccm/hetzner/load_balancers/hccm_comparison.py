@@ -115,9 +115,7 @@ def _adopted(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[st
     if balancer is None or ADOPTED not in balancer.labels or balancer.protection.delete:
         return
     if not service.annotations.get(PREFIX + "adopt", "").strip():
-        adopted = (
-            f"load balancer {balancer.name} ({balancer.id}), because its Service had the annotation adopt"
-        )
+        adopted = f"load balancer {balancer.name} ({balancer.id}), whose Service had the annotation adopt"
         yield f"our CCM adopted {adopted}: {OURS['adopt']}"
 
 
@@ -159,9 +157,7 @@ def _of_ports(service: ServiceView, spec: LoadBalancerSpec, theirs: LoadBalancer
                 continue
             general = service.annotations.get(PREFIX + key, "").strip()
             says = shown(general) if general else "not set"
-            text = (
-                f"{name}: the official CCM doesn't support annotations for individual ports. The annotation "
-            )
+            text = f"{name}: the official CCM doesn't support annotations for one port. The annotation "
             text += f"{key}, which applies to all ports, is {says}"
             if key == "protocol":
                 became = theirs.ports[number].protocol

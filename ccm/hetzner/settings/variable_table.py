@@ -274,8 +274,7 @@ VARIABLES: tuple[Variable, ...] = (
         ),
     ),
     *_group(
-        "Namespaces (comma-separated names, `*` for all, `-` for none; without a value or a default, no "
-        "namespace)",
+        "Namespaces (comma-separated names, `*` for all, `-` for none; if empty, no namespace)",
         (
             "CCM_ADOPT_NAMESPACES",
             NAMESPACES,

@@ -106,37 +106,25 @@ def ask(stack: ExitStack, path: str, asked: dict[str, object], *files: int) -> T
 
 CONFIGURED = """
 from pulumi.dynamic import CheckResult, ResourceProvider
-
 class Configured(ResourceProvider):
-    def configure(self, req):
-        self.seconds = req.config.get("lab:seconds")
-
-    def check(self, olds, news):
-        return CheckResult({**news, "seconds": self.seconds}, [])
+    def configure(self, req): self.seconds = req.config.get("lab:seconds")
+    def check(self, olds, news): return CheckResult({**news, "seconds": self.seconds}, [])
 """
 
 
-def test_dynamic_providers_of_the_state_and_of_the_program_have_their_own_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_state_and_the_program_have_separate_dynamic_providers(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "configured.py").write_text(CONFIGURED)
     monkeypatch.syspath_prepend(str(tmp_path))
     inputs = to_struct({PROVIDER_KEY: serialize_provider(import_module("configured").Configured())})
+    checked = []
     with serving(os.environ, tmp_path) as more, ExitStack() as stack:
-        providers = []
         for seconds in ("5", "120"):
             port = ask(stack, more[VARIABLE], {"folder": str(tmp_path)}).readline().strip()
-            channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{port}"))
-            providers.append(provider := provider_pb2_grpc.ResourceProviderStub(channel))
-            settings = provider_pb2.ConfigureRequest(args=to_struct({"lab:seconds": seconds}))
-            provider.Configure(settings, timeout=SECONDS)
-            provider.Check(provider_pb2.CheckRequest(urn=URN, news=inputs), timeout=SECONDS)
-        checked = [
-            one.Check(provider_pb2.CheckRequest(urn=URN, news=inputs), timeout=SECONDS) for one in providers
-        ]
-        assert [answer.inputs["seconds"] for answer in checked] == ["5", "120"]
-        further = ask(stack, more[VARIABLE], {"folder": str(tmp_path)}).readline().strip()
-        assert further == port
+            provider = provider_pb2_grpc.ResourceProviderStub(grpc.insecure_channel(f"127.0.0.1:{port}"))
+            asked = provider_pb2.ConfigureRequest(args=to_struct({"lab:seconds": seconds}))
+            provider.Configure(asked, timeout=SECONDS)
+            checked += [provider.Check(provider_pb2.CheckRequest(urn=URN, news=inputs), timeout=SECONDS)]
+    assert [answer.inputs["seconds"] for answer in checked] == ["5", "120"]
 
 
 def test_a_program_runs_once_with_its_own_environment_and_outputs(tmp_path: Path) -> None:

@@ -68,14 +68,13 @@ def test_a_protected_one_is_not_deleted_by_the_official_one() -> None:
 def test_keys_of_single_ports() -> None:
     protocol, certificates = differences({"port.443.protocol": "https", "port.443.http-certificates": "shop"})
     assert protocol == (
-        f"{PREFIX}port.443.protocol: the official CCM doesn't support annotations for individual "
-        "ports. The annotation protocol, which applies to all ports, is not set, so the official CCM changes "
-        "port 443 to tcp without certificates, and sends no Event. Set protocol for all ports, or move the "
-        "port to its own Service"
+        f"{PREFIX}port.443.protocol: the official CCM doesn't support annotations for one port. The "
+        "annotation protocol, which applies to all ports, is not set, so the official CCM changes port 443 "
+        "to tcp without certificates, and sends no Event. Set protocol for all ports, or move the port to "
+        "its own Service"
     )
     assert certificates.startswith(
-        f"{PREFIX}port.443.http-certificates: the official CCM doesn't support annotations for individual "
-        "ports"
+        f"{PREFIX}port.443.http-certificates: the official CCM doesn't support annotations for one port"
     )
     assert differences({"protocol": "http", "port.443.protocol": "http", "port.80.protocol": " HTTP "}) == []
 
@@ -242,7 +241,7 @@ async def test_an_adopted_one_is_named_after_its_annotation_has_gone(site: Balan
     await site.ensure(without)
     [sentence] = await site.balancers.differences(without, "official")
     assert (
-        f"({theirs['id']}), because its Service had the annotation adopt: the official CCM doesn't support"
+        f"({theirs['id']}), whose Service had the annotation adopt: the official CCM doesn't support"
         in sentence
     )
     await site.ensure(view(annotations={"delete-protection": "true"}))

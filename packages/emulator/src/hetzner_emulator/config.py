@@ -26,8 +26,7 @@ LIMITS: Mapping[str, int] = {
     "floating_ips": 500,
     "zones": 1000,
 }
-"""The quotas of a project. A quota whose name begins with ``network_`` applies to each network, as in
-Hetzner's API."""
+"""The quotas of a project. A quota whose name begins with ``network_`` applies to each network."""
 
 
 @dataclass(frozen=True)

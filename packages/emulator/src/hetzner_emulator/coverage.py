@@ -21,10 +21,7 @@ NOT_EMULATED = {
 }
 """Patterns of unsupported operations, and the behavior of the sandbox for each pattern."""
 
-_AVERAGES = (
-    "Each value is the average since your last request. If the sandbox runs without machines, so that "
-    "servers exist only as API records, the values are zero."
-)
+_AVERAGES = "Each value is the average since your last request. Without machines, the values are zero."
 PARTLY = {
     "POST /servers": "The machine has the architecture of the host, even for ARM server types.",
     "GET /servers/{id}/metrics": _AVERAGES,

@@ -31,8 +31,7 @@ CLOUD_LISTS = (
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
 """The label that the Pulumi program sets on its objects (ccm_pulumi/config/labels.py)."""
 NODE_GROUP, SEPARATOR = "hcloud/node-group", "--"
-"""The key of the label that contains a server's node group, and the separator in the names of our node groups
-(ccm_pulumi/config/pools.py)."""
+"""The label with a server's node group, and the separator in its name (ccm_pulumi/config/pools.py)."""
 SERVICE_UID = "hcloud-ccm/service-uid"
 ADOPTED = "ccm-from-scratch/adopted"
 CLUSTER = "ccm-from-scratch/cluster"

@@ -57,9 +57,7 @@ def subject_hash(subject: x509.Name) -> str:
 
 
 def _attribute(one: x509.NameAttribute[str | bytes]) -> bytes:
-    assert isinstance(one.value, str), (
-        "Mozilla's list has a name with a BIT STRING value, which isn't supported"
-    )
+    assert isinstance(one.value, str), "a name in Mozilla's list has an unsupported BIT STRING value"
     # Spaces at its ends and repeated ones don't matter, nor the case of ASCII letters.
     words = re.split(f"[{_SPACES}]+", one.value.strip(_SPACES))
     lower = re.sub("[A-Z]+", lambda found: found[0].lower(), " ".join(words))

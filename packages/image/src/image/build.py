@@ -19,8 +19,7 @@ from image.source import Source
 from image.tree import Entry, File, below
 
 KEPT = 24
-"""Maximum number of layers in the cache, which all clones share. After a change to the CCM, a build adds one
-layer to the cache."""
+"""Maximum number of layers in the cache, which all clones share. Each build after a change adds one layer."""
 
 _KEPT_PACKAGES = 200  # of Debian; an image for one platform has 17
 _KEPT_FOLDERS = 2  # with a Python that compiles

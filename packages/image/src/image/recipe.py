@@ -54,8 +54,7 @@ _MODULES_LEFT_OUT = frozenset(
 """Modules of Python's standard library that the CCM never imports."""
 
 _EXTENSIONS_LEFT_OUT = ("_curses", "_curses_panel", "_dbm", "_sqlite3", "readline")
-"""Python extension modules that the build leaves out, because the image doesn't contain the libraries that
-these modules need."""
+"""Python extension modules that the build omits, because the image doesn't contain their libraries."""
 
 _FOLDERS_LEFT_OUT = (
     "usr/sbin",

@@ -25,8 +25,7 @@ PERIOD_SECONDS = 15.0
 """Between reads of the folder."""
 
 _EAGER_SECONDS = 0.5
-"""The pause between retries just after the start, in seconds. Objects to which a manifest refers may not
-exist yet at that time."""
+"""The pause in seconds between retries just after the start. A manifest may refer to objects of the start."""
 
 _ENDINGS = (".yaml", ".yml", ".json")
 

@@ -20,8 +20,7 @@ MACHINES = "machines"
 name of the subfolder is the server's ID."""
 
 DATA = Path("disk/data")
-"""The folder that stores the contents of ``VOLUMES`` for one machine. The path is relative to the machine's
-folder."""
+"""The folder with the contents of a machine's ``VOLUMES``, relative to the machine's folder."""
 
 STORE = "var/lib/containerd"
 RESOLVER = (

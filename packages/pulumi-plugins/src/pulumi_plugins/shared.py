@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "CCMFS_PLUGINS"
-"""The environment variable that contains the path of the socket. The Pulumi engine starts the plugins, and
-the plugins read this variable."""
+"""The environment variable with the path of the socket, for the plugins that the Pulumi engine starts."""
 ENVIRONMENT = "CCMFS_PLUGINS_ENVIRONMENT"
 """The environment variable with the path of the virtual environment that contains the plugins."""
 

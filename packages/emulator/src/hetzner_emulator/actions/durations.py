@@ -19,8 +19,7 @@ REALISTIC: Mapping[str, float] = {
     "create_certificate": 20.0,
     "issue_certificate": 20.0,
 }
-"""The durations of commands in seconds, as measured at Hetzner. Commands that aren't in this table take one
-second."""
+"""The durations of commands in seconds, as measured at Hetzner. Commands without an entry take one second."""
 
 OTHERS = 1.0
 SLOWDOWN = 6.0

@@ -8,8 +8,7 @@ ACTION_SECONDS = 600.0
 QUOTA_SHARE = 0.1
 """If a project has less than this share of its requests left, the console lists a problem."""
 NAMES = 3
-"""The maximum number of names in the description of a problem. If there are more names, the description ends
-with the number of omitted names."""
+"""Maximum number of names in a problem's description. It ends with the number of omitted names."""
 
 Shown = Mapping[str, Any]
 

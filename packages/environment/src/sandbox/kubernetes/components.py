@@ -173,8 +173,7 @@ COMPONENTS: tuple[Component, ...] = (
 """All programs on the machines, in build order. The programs that a Node needs to become Ready come first."""
 
 CONTROL_PLANE: tuple[Component, ...] = (_HYPERKUBE,)
-"""The programs of a control plane that runs on the host, at loopback addresses. They include kubectl. To
-build these programs, the toolchain needs no Debian packages."""
+"""kubectl, and the programs of a control plane on the host. Their build needs no Debian packages."""
 
 HELM = Component("helm", pin=_HELM, packages=(f"{_HELM}/cmd/helm",), programs=("helm",))
 """Renders and tests the chart. Helm runs only on the host, never on the machines of the sandbox."""
@@ -198,8 +197,7 @@ PULUMI = Component(
     stamps=(f"{_PULUMI}/sdk/v3/go/common/version.Version=v{{version}}",),
     files=(f"{_PULUMI}/sdk/v3:python/cmd/pulumi-language-python-exec",),
 )
-"""The Pulumi CLI with the language host for Python. The sandbox builds this CLI only if PATH contains no
-Pulumi CLI. The CLI runs only on the host."""
+"""The Pulumi CLI with Python support, for the host. The sandbox builds it only if PATH contains no CLI."""
 
 _TESTS = "k8s.io/kubernetes/test/images"
 KUBERNETES_TESTS = Component(

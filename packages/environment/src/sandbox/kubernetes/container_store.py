@@ -34,8 +34,7 @@ from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
 
 FORMAT = f"3 {PAUSE_IMAGE} {COREDNS_IMAGE} {LOCAL_PATH_IMAGE} {METRICS_SERVER_IMAGE} {BUSYBOX_IMAGE}"
-"""If you change what the store contains, but change neither the toolchain nor the tools image, increase the
-number at the beginning."""
+"""Increase the number if you change the contents of the store, but not the toolchain or the tools image."""
 
 WHOAMI_IMAGE = "docker.io/traefik/whoami:v1.11.0"
 """The workload of the examples. It responds with its host name, the client's address and the request headers.

@@ -10,8 +10,7 @@ from pathlib import Path
 from sandbox.kubernetes.components import Component
 
 RECORDED = Path(__file__).with_name("costs.json")
-"""The CPU seconds that the build of each component takes, and the number of Go packages that it compiles.
-``./dev bench toolchain --record`` writes this file."""
+"""CPU seconds and Go packages of each component's build, from ``./dev bench toolchain --record``."""
 
 TRUSTED_SECONDS = 30.0
 """After this number of seconds, the estimate gives the observed and the assumed speed the same weight."""

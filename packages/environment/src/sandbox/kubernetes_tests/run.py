@@ -27,8 +27,7 @@ LABEL = "e2e-framework"
 _TIMEOUT = "4h"
 _POLL_SECONDS = 0.3
 _CLEAN_SECONDS = 90.0
-"""The time in seconds in which interrupted tests can delete their objects. After this time, the run kills the
-tests."""
+"""Seconds in which interrupted tests can delete their objects. After this time, the run kills the tests."""
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ TYPES = (
 _ALONE = frozenset({"CNAME", "SOA"})
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s+"(?:[^"\\]|\\.)*")*', re.DOTALL)
 _IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-"""Matches a quoted text. If the closing quote is missing, it matches the rest of the value, so the search
-doesn't start again at a later quote."""
+"""Matches a quoted text, or all text after the opening quote if the closing quote is missing."""
 _MAX_VALUE = 65_535
 """Maximum number of characters in a value. A DNS message has the same maximum, in bytes."""
 
