@@ -20,9 +20,9 @@ from .servers.keys import SharedSecret
 from .servers.servers import Servers
 
 HOW_TO_REACH: Mapping[str, bool] = {"skip_update_unreachable": True}
-"""Settings of each Kubernetes provider. If the cluster does not answer during a refresh, this setting keeps
-the cluster's objects in the state. Don't set ``delete_unreachable``: it takes precedence, and removes these
-objects from the state (``Read`` in provider/pkg/provider/provider.go of pulumi-kubernetes)."""
+"""Arguments of each Kubernetes provider. ``skip_update_unreachable`` keeps the cluster's objects in the state
+if the cluster doesn't answer during a refresh. Don't set ``delete_unreachable``: it takes precedence, and
+removes the objects from the state (``Read`` in provider/pkg/provider/provider.go of pulumi-kubernetes)."""
 
 
 @dataclass(frozen=True)

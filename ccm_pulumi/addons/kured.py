@@ -163,7 +163,7 @@ def policy() -> dict[str, Any]:
                 f"variables.after.all(key, key == '{EXCLUDED}' || "
                 "(key in variables.before && variables.before[key] == variables.after[key])) && "
                 f"variables.before.all(key, key == '{EXCLUDED}' || key in variables.after))",
-                "message": f"of a Node's labels and taints, kured may change only the label {EXCLUDED}",
+                "message": f"kured must not change a Node's labels and taints, except the label {EXCLUDED}",
             },
         ],
     }

@@ -133,6 +133,6 @@ async def _await_end(shell: Shell, group: str, what: str) -> None:
         if not at_work:
             return
         if loop.time() > deadline:
-            why = f"these cluster-autoscaler Pods did not end within {_ENDING_SECONDS:.0f} s"
+            why = f"these cluster-autoscaler Pods did not terminate within {_ENDING_SECONDS:.0f} s"
             raise NodeGroupError(group, f"{why}, and can still create servers: {', '.join(at_work)}")
         await asyncio.sleep(_PAUSE)

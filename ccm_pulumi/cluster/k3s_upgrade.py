@@ -90,9 +90,9 @@ async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Releas
         named = ", ".join(f"{node} ({kubelets[node]})" for node in behind)
         why = (
             f"these kubelets would be more than {OLDEST_KUBELET} minor versions older than the API server: "
-            f"{named}. If the cluster-autoscaler manages the pool, replace the server: kubectl drain NODE, "
-            "then hcloud server delete NODE. In other pools, undo this change, and run pulumi up to upgrade "
-            "the kubelets. Then make the change again"
+            f"{named}. If the cluster-autoscaler manages a node's pool, replace the node's server: kubectl "
+            "drain NODE, then hcloud server delete NODE. For nodes in other pools, restore the previous "
+            "value of this setting, and run pulumi up to upgrade the kubelets. Then change the setting again"
         )
         raise VersionError(_problem(release, why))
 

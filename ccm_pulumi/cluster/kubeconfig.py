@@ -24,8 +24,8 @@ from ..lib.ssh import CONNECT_SECONDS, Host, run_once
 from ..servers.server import hosts_of
 
 RENEWAL = timedelta(days=90)
-"""When k3s starts, it renews each certificate that expires within this time. A new certificate is valid for a
-year. Releases since May 2025 renew it 120 days before it expires: https://docs.k3s.io/cli/certificate"""
+"""When k3s starts, it renews each certificate that expires within this time (in releases since May 2025:
+120 days). A new certificate is valid for one year: https://docs.k3s.io/cli/certificate"""
 _LOOK_CONNECT_SECONDS = 4.0
 _UNANSWERED = "unanswered"
 """The Pulumi output with the reason why the API server didn't respond during a refresh."""

@@ -224,9 +224,9 @@ def _against_label(label: str, content: Any) -> str:
     if not refused and label != _INSTANCE_TYPE:
         return ""
     return (
-        f"a pool can't set the label {label}. The kubelet sets a pool's labels, and may set a label of "
-        "Kubernetes only with the prefix node.kubernetes.io or kubelet.kubernetes.io. The "
-        "cloud-controller-manager sets the labels for type, zone and region"
+        f"a pool can't set the label {label}. The kubelet sets the labels of a pool. Of the labels that "
+        "Kubernetes reserves, the kubelet may set only those with the prefix node.kubernetes.io or "
+        "kubelet.kubernetes.io. The cloud-controller-manager sets the labels for type, zone and region"
     )
 
 

@@ -97,7 +97,7 @@ def rules_between(settings: Settings) -> list[Problem]:
     )
     unreachable = settings.private_nodes and settings.api_endpoint != PUBLIC_BALANCER and own
     rule(key_of("api_endpoint"), settings.api_endpoint, unreachable, allowed)
-    allowed = f"give at least 1: with {key_of('os_upgrades')}, kured drains nodes, and 0 means no time limit"
+    allowed = f"set at least 1: with the value 0, kured's drains ({key_of('os_upgrades')}) have no time limit"
     rule(key_of("drain_seconds"), 0, settings.os_upgrades and not settings.drain_seconds, allowed)
     allowed = "no server would run Pods, because there are no workers: remove this setting, or add workers"
     takes_none = settings.taint_control_servers and own and not takes_pods
@@ -203,8 +203,8 @@ def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> 
     if not broken:
         return []
     allowed = (
-        f"Pulumi creates the new servers before it deletes the {len(leaving)} old servers, so all exist at "
-        f"once, but {', and '.join(broken)}. Change fewer servers, and run pulumi up after each change"
+        f"Pulumi creates the new servers while the {len(leaving)} old servers still exist. However, "
+        f"{', and '.join(broken)}. Change fewer servers, and run pulumi up after each change"
     )
     key = key_of("pools" if settings.pools else "worker_count")
     at_a_time = capacity["control_count"].used + len(leaving)

@@ -57,11 +57,11 @@ class Provider(ResourceProvider):
     """Format of the ID, with input names in braces. A class with its own ``create`` ignores this format."""
     replaced_by: ClassVar[tuple[str, ...]] = ()
     ignored_inputs: ClassVar[tuple[str, ...]] = ()
-    """Inputs whose changes alone don't update the resource, such as the address of a server.
+    """If only these inputs change, such as ``jump``, Pulumi doesn't update the resource.
 
-    The state keeps the old values, so ``delete`` must not use these inputs. A new ``address`` or
-    ``host_key`` comes with a new server ID, which isn't ignored, so Pulumi updates the resource. A new
-    ``jump`` alone causes no update. Pulumi stores a new ``private_key`` alone without changing the server.
+    The state keeps the old values, so ``delete`` must not use these inputs. If ``address`` or ``host_key``
+    changes, the server ID changes, too. Pulumi doesn't ignore the server ID, so it updates the resource. If
+    only ``private_key`` changes, Pulumi stores the new key, but doesn't change the server.
     """
     recorded_inputs: ClassVar[tuple[str, ...]] = ()
     """Inputs in ``ignored_inputs`` that ``read`` uses. If only inputs in ``ignored_inputs`` change, Pulumi

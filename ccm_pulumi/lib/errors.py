@@ -132,9 +132,9 @@ class AnotherClusterError(InfraError):
     def __init__(self, key: str, before: str, wanted: str) -> None:
         super().__init__(
             f"ccm-from-scratch:{key}: {wanted!r} is not possible while there are several control servers. "
-            f"To keep the cluster, set {before!r} again. To create another cluster, use another stack. To "
-            "replace the cluster with a new, empty cluster, first remove all but one control server: pulumi "
-            f"config set ccm-from-scratch:controlCount 1; pulumi up. Then change {key}"
+            f"To keep the cluster, change the setting back to {before!r}. To create another cluster, use "
+            "another stack. To replace the cluster with a new, empty cluster, first remove all but one "
+            f"control server: pulumi config set ccm-from-scratch:controlCount 1; pulumi up. Then change {key}"
         )
 
 

@@ -87,9 +87,9 @@ class Adoption:
             raise InfraError(
                 f"the {what} {found['name']} ({found['id']}) has the name and labels of this stack, but "
                 f"can't be imported: {reason}. Nothing was changed.\nIf a colleague has a newer copy of "
-                f"the state with the {what}, import this copy: pulumi stack import --file FILE. If you don't "
-                f"need the {what}: hcloud {what} delete {found['name']}. To keep both, choose another "
-                "name: pulumi config set ccm-from-scratch:clusterName NAME"
+                f"the state that contains the {what}, import this copy: pulumi stack import --file FILE. If "
+                f"you don't need the {what}: hcloud {what} delete {found['name']}. To keep both, choose "
+                "another name: pulumi config set ccm-from-scratch:clusterName NAME"
             )
         return str(found["id"])
 

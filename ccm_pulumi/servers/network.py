@@ -71,6 +71,6 @@ async def _known(subnet_id: pulumi.Output[str]) -> None:
             "the subnet can't be replaced while there are several control servers, because all these "
             "servers would be detached. Nothing was changed. Remove the subnet from --replace and "
             "--target-replace. If you changed ccm-from-scratch:networkZone, restore its value. To replace "
-            "the subnet, first set ccm-from-scratch:controlCount to 1 and run pulumi up. Warning: with the "
-            "new subnet, you lose the cluster, and the program creates a new, empty cluster"
+            "the subnet, first set ccm-from-scratch:controlCount to 1 and run pulumi up. Warning: if you "
+            "replace the subnet, you lose the cluster. The program then creates a new, empty cluster"
         )

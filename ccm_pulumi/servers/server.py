@@ -23,8 +23,8 @@ from .server_state import ServerState, state_inputs
 
 CLOUD_INIT_SECONDS = 300.0
 PRIVATE_BOOT_SECONDS = 600.0
-"""The timeout of SSH logins to servers without a public address. SSH refuses logins before cloud-init has
-started. On these servers, cloud-init first waits four to six minutes for a public interface:
+"""The timeout of SSH logins to servers without a public address. On these servers, cloud-init first waits
+four to six minutes for a public interface. During this wait, SSH refuses logins:
 https://github.com/hetznercloud/terraform-provider-hcloud/issues/1074,
 https://github.com/vitobotta/hetzner-k3s/pull/458"""
 WAIT_FOR_CLOUD_INIT = """

@@ -33,9 +33,9 @@ from ..lib.errors import ConfigurationError, InfraError, Problem, listed
 from .snapshot_images import unfit_now
 
 IGNORED = ("image", "location", "sshKeys", "serverType", "publicNets", "networks", "placementGroupId")
-"""Server properties whose changes Pulumi ignores. Otherwise, the official plugin would replace the server for
-a new ``image``, ``location`` or ``sshKeys``. For other changes, it would require that the server is off
-(``Resource`` in internal/server/resource.go). ``ServerState`` changes the server type instead."""
+"""Pulumi ignores changes of these server properties. Otherwise, the official plugin would replace the server
+if ``image``, ``location`` or ``sshKeys`` changes. To change the other properties, it would require that the
+server is off (``Resource`` in internal/server/resource.go). ``ServerState`` changes the server type."""
 
 _ID = "id:"
 _INSTALLATION = "installation:"
@@ -258,8 +258,8 @@ def _refusal(reasons: Mapping[str, str], switch: str) -> str:
         "the plan would delete servers that the cluster needs. No server was changed\n"
         f"{listed(reasons.values())}\n"
         "Undo the change or the option that causes the deletion. To delete these servers anyway: "
-        f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. The setting contains "
-        "current IDs, so it allows no later deletions: new servers and new k3s installations get other IDs"
+        f"{switch.replace('{}', json.dumps([*reasons]))}; then repeat the command. New servers "
+        "and new k3s installations get other IDs, so the setting doesn't allow their deletion"
     )
 
 

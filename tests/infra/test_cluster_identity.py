@@ -154,7 +154,7 @@ def test_what_several_control_servers_have_is_not_made_another_cluster(key, seve
     news = as_given({"text": rpc.UNKNOWN, "several": several, "settings": made_with})
     assert provider.check(before, news).inputs["generation"] == "t"
     other = as_given({**news, "text": rpc.UNKNOWN, "settings": {**made_with, key: "new"}})
-    with pytest.raises(AnotherClusterError, match=rf"{key}: 'new' is not possible .* set 'old' again"):
+    with pytest.raises(AnotherClusterError, match=rf"{key}: 'new' is not possible .* back to 'old'"):
         provider.check(before, other)
     # with one control server it is another cluster; earlier versions noted nothing
     provider.check({**before, "several": False}, other)

@@ -18,6 +18,6 @@ def test_root_gets_machines(suite):
     said = session(suite, "root", "./dev doctor", "./dev up", "./dev kubectl get nodes")
     examined, _, brought_up = said.partition("✓ Debian packages")
     assert "haproxy" in examined  # doctor has said what up is going to install
-    assert "API records" not in said
+    assert "API record" not in said
     for name in ("control", "worker-1", "worker-2"):
         assert re.search(rf"^ccm-from-scratch-{name} +Ready ", brought_up, re.MULTILINE), name

@@ -16,7 +16,7 @@ def test_no_machine_image_without_machines(site, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
     checks = {check.what: check for check in examine(site)}
-    assert "API records" in checks["servers"].found
+    assert "API record" in checks["servers"].found
     assert "machines need root" in checks["servers"].found
     assert "./dev up" in checks["Kubernetes toolchain"].remedy
     assert "machine image" not in checks

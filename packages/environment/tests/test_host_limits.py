@@ -106,7 +106,7 @@ def test_workers_of_pools(clone, pools):
     settings = stack_settings.file_of(clone, "local")
     settings.write_text(f"config:\n  ccm-from-scratch:workerCount: 5\n  ccm-from-scratch:pools: {pools}\n")
     assert stack_settings.Settings(clone, "local").workers == 3
-    with pytest.raises(SandboxError, match="--workers 4: not allowed with pools"):
+    with pytest.raises(SandboxError, match="--workers 4: not allowed, because pools"):
         up.refuse_beside_pools(clone, "local", 4)
     up.refuse_beside_pools(clone, "local", None)
 

@@ -128,7 +128,7 @@ def _watches(facts: Facts, needed: int) -> Finding:
 
 
 def _memory(facts: Facts, needed: int) -> Finding:
-    found = f"the environment needs {_size(needed)}, and {_size(facts.memory)} are available"
+    found = f"the environment needs {_size(needed)} of memory; available: {_size(facts.memory)}"
     if facts.memory >= needed:
         return Finding("ok", "memory", found)
     return Finding("note", "memory", found, "to create fewer machines: ./dev up --workers 0")
@@ -141,7 +141,7 @@ def _spaces(spaces: Sequence[Space]) -> list[Finding]:
         shared = [space for space in spaces if space.device == device]
         folders = " and ".join(str(space.folder) for space in shared)
         free, needed = min(space.free for space in shared), sum(space.needed for space in shared)
-        text = f"the environment needs {_size(needed)}, and {_size(free)} are free on the disk of {folders}"
+        text = f"the environment needs {_size(needed)}, and the disk of {folders} has {_size(free)} free"
         remedy = f"free up {_size(needed - free)}, or set XDG_CACHE_HOME to move the cache to another disk"
         enough = free >= needed
         found.append(Finding("ok" if enough else "stop", "disk", text, "" if enough else remedy))

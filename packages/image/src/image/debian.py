@@ -15,8 +15,8 @@ _MERGED = ("bin", "sbin", "lib", "lib64")
 """Each path is a link to the folder with the same name in /usr. So packages can use /bin or /usr/bin."""
 
 _STATUS = "var/lib/dpkg/status.d"
-"""The folder in which vulnerability scanners look for the installed packages, as in distroless images. Each
-package has one file."""
+"""The folder with one file for each installed package. Vulnerability scanners read these files. Distroless
+images use the same folder."""
 
 _PASSWD = f"root:x:0:0:root:/:/sbin/nologin\nccm:x:{recipe.USER}:{recipe.USER}:ccm:/:/sbin/nologin\n"
 _GROUP = f"root:x:0:\nccm:x:{recipe.USER}:\n"

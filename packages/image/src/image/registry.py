@@ -25,8 +25,8 @@ _DOCKER_HUB = {"docker.io": "https://index.docker.io/v1/"}
 """The key under which Docker's configuration file stores the credentials for Docker Hub."""
 
 _NO_PROXY = "http://127.0.0.1:1"
-"""The HTTP proxy for crane: no proxy runs at this address. For private addresses, crane falls back to HTTP.
-With this setting, requests without TLS fail, except to a registry on this machine."""
+"""An address without a proxy, set as crane's HTTP proxy. So crane's requests without TLS to other machines
+fail. Otherwise, crane would fall back to HTTP for private addresses."""
 
 
 @dataclass(frozen=True)

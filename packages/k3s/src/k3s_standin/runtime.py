@@ -16,8 +16,8 @@ _START_SECONDS = 30.0
 _IMPORT_SECONDS = 300.0
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
 _UNKNOWN_HERE = (".tar.bz2", ".tbz", ".tar.lz4", ".txt")
-"""File name extensions that k3s accepts in its air-gap folder, but that the stand-in doesn't accept: other
-archive formats, and image lists."""
+"""File name extensions that k3s accepts in its air-gap folder, but the stand-in doesn't. They belong to
+other archive formats and to image lists."""
 
 
 def containerd_config(asked: Registries = registries.NONE) -> str:

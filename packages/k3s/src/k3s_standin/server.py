@@ -41,8 +41,8 @@ _START_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 LEARNER_SECONDS = 1.0
 UNHEARD_SECONDS = 2.0
-"""After an etcd member joins, the stand-in waits this number of seconds for a response to clients. Without a
-response, it restarts etcd and doubles the number."""
+"""After an etcd member joins, the stand-in waits this number of seconds until the member responds to
+clients. If the member doesn't respond in time, the stand-in restarts etcd and doubles the number."""
 _JITTER_SECONDS = 5.0
 _ENOUGH = "/livez/poststarthook/rbac/bootstrap-roles"
 """The other components wait for this health check. It succeeds when the API server has created the RBAC

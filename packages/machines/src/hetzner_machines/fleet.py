@@ -217,8 +217,7 @@ class Fleet:
                     await self._boot(known)
             except (BackendError, OSError) as error:
                 log.error(  # noqa: TRY400
-                    "server %s stopped (%s). The server is now off, because the cleanup or the restart "
-                    "failed: %s",
+                    "server %s stopped (%s). Then the cleanup or restart failed, so the server stays off: %s",
                     known.spec.name,
                     end,
                     error,

@@ -18,5 +18,5 @@ def message(release: str, asked: str) -> str:
         f"\nThis server was requested with the image {asked}. In the\n"
         "ccm-from-scratch sandbox, all machines run\n"
         f"{system}, whatever image you request. The packages\n"
-        "also come from this system. Other differences: docs/reference/limits-of-the-sandbox.md\n\n"
+        f"also come from {system}. For other differences, see\ndocs/reference/limits-of-the-sandbox.md\n\n"
     )

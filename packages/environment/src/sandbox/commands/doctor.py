@@ -65,7 +65,8 @@ def _servers(choice: Choice) -> Finding:
     if choice.kind == MACHINES:
         return Finding("ok", "servers", "Linux machines")
     reason = choice.reason or "the option --backend hollow"
-    return Finding("note", "servers", f"only API records; simulated Nodes run no Pods. Reason: {reason}")
+    found = f"each server is only an API record, and its simulated Node runs no Pods. Reason: {reason}"
+    return Finding("note", "servers", found)
 
 
 def _packages(choice: Choice) -> Finding:

@@ -181,7 +181,7 @@ def refuse_beside_pools(site: Clone, stack: str, workers: int | None) -> None:
     """Refuse ``--workers`` beside the setting ``pools``, which overrides it."""
     if workers is not None and stack_settings.Settings(site, stack).pools:
         raise SandboxError(
-            f"--workers {workers}: not allowed with pools, which set this number. Change a pool, for "
+            f"--workers {workers}: not allowed, because pools set the number of workers. Change a pool, for "
             f"example: pulumi config set -s {stack} --path 'ccm-from-scratch:pools[0].count' {workers}"
         )
 

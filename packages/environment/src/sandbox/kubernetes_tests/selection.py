@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 _UDP = "Hetzner's load balancers don't support UDP, so the CCM sends the Event UnsupportedProtocolConfigured"
 _AFFINITY = (
-    "Hetzner's load balancers don't support client affinity to a Pod, so the CCM sends the Event "
-    "UnsupportedFieldConfigured"
+    "Hetzner's load balancers can't send all requests of a client to the same Pod (session affinity), so "
+    "the CCM sends the Event UnsupportedFieldConfigured"
 )
 
 LIMITS: Mapping[str, str] = {

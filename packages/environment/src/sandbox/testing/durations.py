@@ -18,8 +18,8 @@ LAYER = "CCMFS_LAYER"
 """The environment variable that contains the name of the running test layer."""
 LAYERS = "layers.json"
 MODULES = "modules.json"
-"""How long each test module took in its most recent run, whichever clone ran the module. The scheduler starts
-the slowest modules first."""
+"""The file with the duration of each test module's most recent run, in any clone. The scheduler starts the
+slowest modules first."""
 ROWS = 25
 
 
