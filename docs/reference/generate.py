@@ -127,18 +127,17 @@ space, and doesn't accept a duration without a unit. For example, the official C
 would parse differently from our CCM. The official CCM doesn't support keys such as `port.443.protocol`,
 which set the value for a single port.
 
-If a Service has no annotation for a setting, a new load balancer gets the default of the setting. In an
-existing load balancer, the setting keeps its current value. For example, if you enabled TLS on a port in the
-Hetzner Console, the CCM changes neither TLS nor the certificates of the port. There are three exceptions:
+If a Service never had an annotation for a setting, a new load balancer gets the default of the setting. In
+an existing load balancer, the setting keeps its current value. For example, if you enabled TLS on a port in
+the Hetzner Console, the CCM changes neither TLS nor the certificates of the port. There are three exceptions:
 
 - The CCM sets the protocol, port and path of each health check to the defaults on this page.
 - The CCM always sets the destination port of the load balancer to the node port of the Service.
 - In a shared load balancer, the CCM resets a port setting to its default if the setting has no annotation.
 
-If you remove an annotation, the CCM resets the setting to its default. There is one exception, for load
-balancers that the official CCM created. If you remove the annotation while our CCM isn't running, and our CCM
-has never changed the load balancer, our CCM can't detect the removal, and the setting keeps its value. For
-example, you may have removed the annotation before you installed our CCM.
+If you remove an annotation, the CCM resets the setting to its default. There is one exception: the official
+CCM created the load balancer, and you removed the annotation before you installed our CCM. Our CCM can't
+detect this removal, so the setting keeps its value.
 
 The keys and values of all annotations with this prefix may have at most 32768 characters together. If the
 annotations of a Service exceed this limit, the CCM ignores all annotations with this prefix.

@@ -85,7 +85,7 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
         ["destroy", "--stack", STACKS[kind], "--yes", "--skip-preview", "--refresh=false"],
         "Try again, or run './dev down --force', which doesn't run Pulumi and doesn't call the API",
     )
-    with steps.step("No other object of the environment is left in the cloud"):
+    with steps.step("All objects of the environment removed from the cloud"):
         refuse_leftovers(leftovers.in_cloud(site), not_ours)
 
 
