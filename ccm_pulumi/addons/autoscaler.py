@@ -40,9 +40,9 @@ ZONES = {
     "hil": "hil-dc1",
     "sin": "sin-dc1",
 }
-"""The zone label of a Node in each location.
+"""Maps each location to the zone label of its Nodes.
 
-The cloud-controller-manager sets these labels if its provider name is ``hcloud``. The cluster-autoscaler
+The cloud-controller-manager sets this label if its provider name is ``hcloud``. The cluster-autoscaler
 reads the zone of an existing Node from the labels of the Node. For a Node that doesn't exist yet, the
 cluster-autoscaler needs this table.
 """
