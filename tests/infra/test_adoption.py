@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import pulumi
 import pytest
 
+from ccm_pulumi.config.labels import CLUSTER, MANAGED_BY, STACK
 from ccm_pulumi.lib.errors import InfraError
 from ccm_pulumi.preflight import adoption
 
@@ -35,3 +36,27 @@ def test_a_state_that_can_not_be_read_is_an_error(answers):
     answers.append(Exception("EOF"))
     with pytest.raises(InfraError, match=r"organization/project/stack.*EOF"):
         adoption.read_state()
+
+
+@pytest.mark.parametrize(("existing", "imported"), [("10.0.0.0/24", "7-10.0.0.0/24"), ("10.9.0.0/24", None)])
+def test_a_subnet_that_the_state_lacks_is_imported_once(existing, imported):
+    objects = {
+        "networks": [{"id": 7, "name": "n", "subnets": [{"ip_range": existing}]}],
+        "ssh_keys": [{"name": "k", "public_key": "ssh-ed25519 A"}],
+    }
+    labels = dict.fromkeys((CLUSTER, MANAGED_BY, STACK), "c")
+    state = {(f"{adoption.DYNAMIC}KeyPair", "key"): {"public_key": "ssh-ed25519 A\n"}}
+    answer = {"meta": {"pagination": {"next_page": None}}}
+    adopted = adoption.Adoption(labels, lambda path, _=None: {**objects, **answer}, state)
+    said: list[str] = []
+    transform = adoption.importing(adopted.import_id, said.append)
+    props = {"ip_range": "10.0.0.0/24"}
+
+    def imports(**options):
+        options = pulumi.ResourceOptions(**options)
+        result = transform(SimpleNamespace(type_=adoption._SUBNET, name="n", props=props, opts=options))
+        return result and result.opts.import_
+
+    assert imports() == imported
+    assert len(said) == bool(imported)
+    assert imports(import_="8") is None

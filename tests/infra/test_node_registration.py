@@ -1,3 +1,6 @@
+import asyncio
+import json
+
 import pytest
 from fake_programs import programs, sh
 from hypothesis import given
@@ -122,3 +125,26 @@ def test_a_node_gets_what_its_pool_says_now_and_keeps_what_others_gave_it(before
     assert sorted(map(str, result["spec"]["taints"][1:])) == sorted(str(taint(text)) for text in after.taints)
     assert not patch or patch["metadata"]["resourceVersion"] == "7"
     assert node_metadata_patch(result, before, after) == node_metadata_patch(result, after, after) == {}
+
+
+async def test_changed_labels_reach_a_node_that_somebody_else_changes_at_the_same_time(
+    host, tmp_path, monkeypatch
+):
+    """The first patch conflicts with a change, so the node is read again."""
+    states = [("1", "slow"), ("2", "slow"), ("3", "fast")]
+    for number, (version, disk) in enumerate(states):
+        metadata = {"name": "w-1", "resourceVersion": version, "labels": {"disk": disk}}
+        (tmp_path / f"{number}.json").write_text(json.dumps({"metadata": metadata, "spec": {}}))
+    k3s = f"""cd {tmp_path}; touch patches; number=$(wc -l < patches)
+case "$*" in
+  *"get node"*) cat $number.json ;;
+  *patch*) echo "$*" | sed 's/.* -p //' >> patches
+    [ $number != 0 ] || {{ echo "Conflict: the object has been modified" >&2; exit 1; }} ;;
+esac"""
+    monkeypatch.setenv("PATH", programs(tmp_path, k3s=k3s))
+    olds = {"server_id": "1", "node": "w-1", "address": host.address, "host_key": ""}
+    olds |= {"private_key": host.private_key, "node_labels": {"disk": "slow"}}
+    news = {**olds, "node_labels": {"disk": "fast"}}
+    await asyncio.to_thread(NodeRegistrationProvider().update, "", olds, news)
+    patches = [json.loads(line)["metadata"] for line in (tmp_path / "patches").read_text().splitlines()]
+    assert patches == [{"labels": {"disk": "fast"}, "resourceVersion": version} for version in ("1", "2")]

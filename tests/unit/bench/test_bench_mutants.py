@@ -1,9 +1,4 @@
 import ast
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +9,6 @@ from bench.mutation.engine import Mutant, mutants_of
 from bench.mutation.judges import JUDGES
 
 TREE = Path(__file__).parents[3]
-SCRIPT = TREE / "bench" / "mutants.py"
 MODULE, TESTS = "ccm/sample.py", ["tests/test_sample.py"]
 
 
@@ -141,30 +135,3 @@ def test_a_copy_is_changed_and_each_change_has_its_line(sample: Path, tmp_path: 
     (sample / TESTS[0]).write_text("def test_sum():\n    assert False, 'broken'\n")
     with pytest.raises(BenchError, match=r"ccm/sample.py: mutmut ended with 1:(.|\n)*broken"):
         mutants_of(sample, MODULE, TESTS, tmp_path / "cache")
-
-
-@pytest.mark.slow
-def test_ended_in_the_middle_it_leaves_nothing(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, str(SCRIPT), "backoff", "--again"],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        end = time.monotonic() + 60
-        while not list(tmp_path.glob("*/mutants/ccm/kube/backoff.py.meta")):
-            assert time.monotonic() < end, "it never began"
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors.endswith("bench: interrupted; everything that was started has ended\n")
-    assert list(tmp_path.iterdir()) == []
-    assert not [path for path in Path("/proc").glob("[0-9]*/cwd") if _leads_into(path, tmp_path)]
-
-
-def _leads_into(link: Path, folder: Path) -> bool:
-    try:
-        return str(link.readlink()).startswith(str(folder))
-    except OSError:
-        return False  # it ended meanwhile

@@ -1,6 +1,5 @@
 import importlib.util
 import re
-import shutil
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -31,13 +30,6 @@ def test_a_diagram_is_drawn_of_its_source(source: Path) -> None:
 
 def test_there_is_no_diagram_without_a_source() -> None:
     assert {svg.stem for svg in FOLDER.glob("*.svg")} == {source.stem for source in SOURCES}
-
-
-@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
-@each_source
-def test_a_diagram_can_be_drawn_again(source: Path) -> None:
-    text = source.read_text(encoding="utf-8")
-    assert draw.mark(text) in draw.drawn(text)
 
 
 def test_every_picture_is_shown_with_its_words() -> None:
