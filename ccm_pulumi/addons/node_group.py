@@ -40,9 +40,7 @@ class NodeGroupProvider(DrainingProvider):
     ignored_inputs = ("private_key", "host_key", "address")
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Removes the group's servers, and waits until they are gone; fails if a control server does not
-        answer.
-        """
+        """Removes the group's servers, and waits for it. Fails if a control server doesn't respond."""
         cloud = self.cloud()
         if hosts := control_hosts(cloud, _props):
             asyncio.run(_prepare(cloud, hosts, _props, drain_seconds(self._configuration, _props)))

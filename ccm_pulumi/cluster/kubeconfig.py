@@ -75,9 +75,7 @@ class KubeconfigProvider(Provider):
         return ReadResult(id_, outs)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """Reads it by SSH; fails if the one on the control server has expired, too, or if no API server
-        answers.
-        """
+        """Reads it by SSH. Fails if the one on the control server has also expired, or no API responds."""
         original = asyncio.run(fetch(hosts_of(props)))
         if ends_by(self.now(), original):
             raise _expired(_RESTART)

@@ -191,9 +191,7 @@ class RootKeyProvider(Provider):
     ignored_inputs = ("address", "host_key", "jump")
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Adds the new key, logs in with it, and removes the old one. If that fails, the server has the old
-        key.
-        """
+        """Adds the new key, logs in with it, and removes the old one. The old one stays after a failure."""
         if _olds["private_key"] != _news["private_key"]:
             before = host_of({**_news, "private_key": _olds["private_key"]})
             asyncio.run(rotate(before, host_of(_news)))

@@ -80,9 +80,7 @@ class Budget:
         return max(0.0, needed * 3600 / self.limit)
 
     async def acquire(self, priority: Priority) -> None:
-        """Wait until one request is allowed; then call :meth:`release`. Raises QuotaUsedUp after
-        :data:`MAX_WAIT`.
-        """
+        """Wait for one request; call :meth:`release` after it. Raises QuotaUsedUp after :data:`MAX_WAIT`."""
         expected = self.expected_wait(priority)
         if expected > MAX_WAIT:
             raise QuotaUsedUp(self.limit, expected)

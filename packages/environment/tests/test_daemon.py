@@ -9,7 +9,7 @@ import pytest
 from pretended import pretended_sandbox
 
 from hetzner_machines import processes
-from sandbox import daemon
+from sandbox import daemon, leftovers
 from sandbox.errors import SandboxError
 
 ENDINGS = pytest.mark.parametrize("end", [daemon.stop, daemon.kill])
@@ -97,6 +97,20 @@ def test_a_sandbox_that_does_not_end(site, starting, end, monkeypatch):
         with pytest.raises(SandboxError, match=rf"process {other.pid}\) (does not end|was killed)"):
             end(site)
         other.kill()
+
+
+def test_a_sandbox_whose_files_were_deleted_is_killed(site):
+    """As after ``git clean -fdx``, which also deletes the lock."""
+    (site.root / "sandbox").mkdir()
+    (site.root / "sandbox/__main__.py").write_text("import time; print(flush=True); time.sleep(600)")
+    command = [sys.executable, "-m", "sandbox", "serve"]
+    with subprocess.Popen(command, cwd=site.root, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        found = leftovers.find(site)
+        daemon.kill(site)
+        child.kill()
+    assert f"process {child.pid}" in found
+    assert daemon.without_record(site) == []
 
 
 def test_the_lock_is_exclusive(site):

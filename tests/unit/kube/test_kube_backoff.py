@@ -94,12 +94,13 @@ def test_keys_that_fail_all_the_time_have_no_other_wait_longer_than_the_longest_
 
 @pytest.mark.parametrize(
     ("limiter", "delays"),
-    [(slow_limiter(), [5, 10, 20, 40, 80, 160, 300, 300]),
-     (node_limiter(), [*(0.005 * 2**number for number in range(16)), 300, 300])],
+    [(slow_limiter, [5, 10, 20, 40, 80, 160, 300, 300]),
+     (node_limiter, [*(0.005 * 2**number for number in range(16)), 300, 300])],
     ids=["services and routes", "nodes"],
 )  # fmt: skip
 def test_who_fails_waits_up_to_five_minutes(limiter, delays):
-    found = [limiter.delay("a", second * 1000.0) for second in range(len(delays))]
+    delay = limiter().delay
+    found = [delay("a", second * 1000.0) for second in range(len(delays))]
     assert found == pytest.approx(delays)
 
 

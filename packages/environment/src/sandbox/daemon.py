@@ -9,7 +9,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -204,6 +204,19 @@ def stop(site: Site) -> bool:
 def kill(site: Site) -> None:
     """End the process at once; what it has made is left for the caller to remove."""
     _end(site, signal.SIGKILL, f"was killed, but the lock {_lock(site)} is still in use; repeat the command")
+    for pid in without_record(site):
+        os.kill(pid, signal.SIGKILL)
+
+
+def without_record(site: Clone) -> list[int]:
+    """Sandbox processes of this clone whose record was deleted, for example by ``git clean``."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or belongs to another user
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if (process / "cwd").readlink() == site.root and words[1:4] == [b"-m", b"sandbox", b"serve"]:
+                found.append(int(process.name))
+    return found
 
 
 def _end(site: Site, number: int, complaint: str) -> bool:

@@ -11,6 +11,7 @@ from hetzner_machines import cgroups, internet, mounts, namespaces
 from hetzner_machines.cleanup import remove_all
 from hetzner_machines.names import Names
 from hetzner_machines.volumes import loops
+from sandbox import daemon
 from sandbox.api import Api
 from sandbox.site import Site
 
@@ -71,7 +72,8 @@ def find(site: Site) -> list[str]:
     ]
     found += [f"loop device of {path}" for _, path in loops(site.state / "volumes")]
     found += [f"cgroup {path}" for path in cgroups.find(name)]
-    found += [f"process {pid}" for pid in _processes([name, str(site.state)])]
+    left = [*_processes([name, str(site.state)]), *daemon.without_record(site)]
+    found += [f"process {pid}" for pid in left]
     found += [
         f"file {path}" for path in (*_state(site.state), site.kubeconfig, site.ssh_key) if path.exists()
     ]

@@ -180,9 +180,7 @@ def network_link_lines(network_id: int) -> list[str]:
 
 
 def private_port_lines(port: str, peer: str, device: str, interface: PrivateInterface) -> list[str]:
-    """In a network: the port of a member. Members reach each other through the gateway only, hence
-    isolated.
-    """
+    """In a network: the isolated port of a member. Members reach each other only through the gateway."""
     end = f"name {device} address {interface.mac_address} mtu {PRIVATE_MTU} netns {peer}"
     return [
         f"link add {port} mtu {PRIVATE_MTU} type veth peer {end}",
