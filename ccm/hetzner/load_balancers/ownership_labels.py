@@ -155,15 +155,16 @@ def orphans_among(
         if NAMESPACE not in labels or labels.get(CLUSTER, "") != cluster:
             continue
         what = f"load balancer {balancer.name} ({balancer.id}){'' if cluster else UNCERTAIN}"
-        owner_uid, former = labels.get(SERVICE_UID, ""), labels.get(FORMER_UID, "")
-        if owner_uid not in services and (owner_uid or former):
-            yield Orphan(labels[NAMESPACE], labels.get(SERVICE, ""), owner_uid or former, what)
+        owner_uid = labels.get(SERVICE_UID)
+        last_uid = owner_uid or labels.get(FORMER_UID)
+        if last_uid and owner_uid not in services:
+            yield Orphan(labels[NAMESPACE], labels.get(SERVICE, ""), last_uid, what)
         for port, uid in sorted(ports_by_label(balancer).items()):
             if uid not in services and uid != owner_uid:
                 yield Orphan(labels[NAMESPACE], "", uid, f"port {port} of {what}")
     for certificate in certificates:
         labels = certificate.labels
-        uid = labels.get(SERVICE_UID, "")
+        uid = labels.get(SERVICE_UID)
         ours = NAMESPACE in labels or cluster != ""
         if uid and uid not in services and ours and labels.get(CLUSTER, "") == cluster:
             what = f"certificate {certificate.name} ({certificate.id}){'' if cluster else UNCERTAIN}"

@@ -348,8 +348,9 @@ def test_carrying_out_a_plan_leaves_nothing_to_do(nodes, machines, routes, forme
     again = plan_routes(nodes, after, CLUSTER, known)
     assert not again.creations
     assert not again.deletions
-    for route_spec in again.specs:
-        assert route_spec.present or route_spec.problem
+    for found in again.specs:
+        assert found.problem or (found.present and found.node and found.route in after.routes)
+        assert found.problem or found.destination in {route.destination for route in after.routes}
     assert len({route.destination for route in after.routes}) == len(after.routes)
 
 

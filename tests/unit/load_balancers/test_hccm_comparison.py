@@ -89,7 +89,7 @@ UNREADABLE = [
     ("name", "", None),
     ("type", "LB21", "lb21"),
     ("hostname", "shop.example.com.", "shop.example.com"),
-    ("private-subnet-ip-range", "10.0.1.0/255.255.255.0", "10.0.1.0/24"),
+    ("private-subnet-ip-range", "10.0.1.7/255.255.255.0", "10.0.1.0/24"),
     ("http-managed-certificate-acme-staging", "tRue", "true"),
 ]
 

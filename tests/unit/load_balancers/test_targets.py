@@ -78,6 +78,7 @@ def test_what_a_node_is_not(node: NodeView, more: dict[str, Any], reason: str) -
 def test_a_cloud_server_and_a_robot_server_of_the_same_number_are_two() -> None:
     nodes = [NodeView("a", "hcloud://7"), robot(("ExternalIP", "198.51.100.7"))]
     assert len(candidates(nodes, SCHEME, private=False).by_node) == 2
+    assert len({str(Target(server=1)), str(Target(server=2)), str(Target(ip="a")), str(Target(ip="b"))}) == 4
 
 
 def test_one_node_that_can_be_none_hinders_no_other() -> None:
