@@ -1,6 +1,6 @@
 """Writes the generated pages of this folder: ``python docs/reference/generate.py``.
 
-A test compares the pages with what this makes, so they can't differ from the code.
+A test compares the pages with the output of this program, so the pages can't differ from the code.
 """
 
 import asyncio
@@ -317,7 +317,7 @@ def versions_page() -> str:
 
 
 async def _metrics() -> set[tuple[str, ...]]:
-    """Everything that registers itself in a run with all controllers; queues need an event loop."""
+    """The rows of all metrics of a run with all controllers. Async, because queues need an event loop."""
     return {row for collector in _collectors() for row in _metric_rows(collector)}
 
 
