@@ -70,7 +70,7 @@ def test_other_resources_need_a_confirmation(steps):
 )
 def test_only_yes_is_yes(monkeypatch, typed, yes):
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-    assert console.question("Remove that, too?") is yes
+    assert console.question("Delete these objects, too?") is yes
 
 
 def test_resources_left_by_the_environment_are_a_failure():

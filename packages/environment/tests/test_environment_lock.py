@@ -126,7 +126,7 @@ with environment_lock.changing(open_clone(Path(sys.argv[1]), os.environ), "up"):
 @pytest.mark.parametrize("lock", [takeover.idle, conformance_lock.alone], ids=["run", "conformance"])
 def test_down_waits_for_commands_in_the_environment(root, clone, lock, request):
     own = request.node.callspec.id
-    with lock(clone), pytest.raises(SandboxError, match=rf"'\./dev {own}' .* before the environment"):
+    with lock(clone), pytest.raises(SandboxError, match=rf"'\./dev {own}' .* before you"):
         typed(root, "down")
     assert not list(root.parent.glob("cache/*/sites.json"))
 

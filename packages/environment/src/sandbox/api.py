@@ -61,7 +61,7 @@ class Api:
 
 
 def _reported(error: urllib.error.HTTPError) -> str:
-    """What an error of the API says; of one that is cut off or no JSON, as from a proxy, its status."""
+    """What the API says of an error; its status if the answer is cut off or isn't JSON, as from a proxy."""
     try:
         return reason(error.read(LARGEST_ANSWER))
     except (OSError, http.client.HTTPException, ValueError):

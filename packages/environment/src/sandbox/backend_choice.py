@@ -1,7 +1,7 @@
-"""What servers can be on this host, decided in one place: Linux machines, or records with hollow nodes.
+"""Which servers this host can have, decided in one place: Linux machines, or records with hollow nodes.
 
-``./dev up``, ``setup``, ``test``, ``serve`` and ``doctor`` ask here. What the kernel allows is found out
-without any package, so the choice counts what ``./dev up`` can still install.
+``./dev up``, ``setup``, ``test``, ``serve`` and ``doctor`` ask here. The check of the kernel
+needs no package, so the choice treats packages that ``./dev up`` can still install as installed.
 """
 
 import os
@@ -64,10 +64,10 @@ class Choice:
 
     @property
     def toolchains(self) -> tuple[tuple[Component, ...], ...]:
-        """What is built for it.
+        """The toolchains that are built for the choice.
 
-        The last one has the requested Kubernetes. The machine image contains the first; the registry runs on
-        the host.
+        The last one has the requested Kubernetes. With machines, the machine image contains the first one;
+        the registry runs on the host.
         """
         own = releases.control_plane(self.kubernetes)
         return (TOOLCHAINS[MACHINES], (REGISTRY,), own) if self.kind == MACHINES else (own,)
@@ -93,7 +93,7 @@ def look(
 
 
 def _builds(cache: Path, kind: str) -> list[str]:
-    """Whether something with C in it is still to be compiled."""
+    """The need for a C compiler, if a component with C is still to be compiled; else nothing."""
     unbuilt = toolchain.unbuilt(cache, TOOLCHAINS[kind])
     return [packages.BUILD] if any(component.needs_gcc for component in unbuilt) else []
 

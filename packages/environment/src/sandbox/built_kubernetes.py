@@ -1,7 +1,7 @@
 """Which Kubernetes this clone's environment has, and its programs, for commands that only run them.
 
-A hollow cluster keeps the version that it begins with: Kubernetes never goes back, and an operator, not a
-restart, goes forward.
+A hollow cluster keeps its first version until ``./dev down``: Kubernetes allows no downgrade, and a restart
+must not upgrade it.
 """
 
 from hetzner_machines import records

@@ -40,7 +40,7 @@ def refuse(clone: Clone, what: str) -> None:
 
 @contextmanager
 def cordoned(site: Site, built: Toolchain, say: Callable[[str], None]) -> Iterator[None]:
-    """No node with a control plane takes new Pods meanwhile. Call it only inside :func:`alone`."""
+    """Keep new Pods off the nodes with a control plane for a block. Call it only inside :func:`alone`."""
     nodes = cluster.get(site, built, "nodes", f"--selector={CONTROL_PLANE}")
     # What a person has cordoned stays so.
     names = [node["metadata"]["name"] for node in nodes if not node["spec"].get("unschedulable")]

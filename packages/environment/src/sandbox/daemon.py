@@ -66,8 +66,7 @@ def _lock(site: Clone) -> Path:
 def find(site: Clone) -> Running | None:
     """The site's process, if it runs (whether it answers yet or not).
 
-    It does as long as it holds its lock, which the kernel takes from it when it ends; that is true for
-    callers in other process and mount namespaces, too.
+    The process runs as long as its lock is held, as seen from any process and mount namespace.
     """
     try:
         record = Running(**json.loads(_record(site).read_text()))
@@ -77,7 +76,7 @@ def find(site: Clone) -> Running | None:
 
 
 def located(site: Site) -> Site:
-    """The site with the port that its process has, where one runs: ``serve --port`` gives it another one."""
+    """The site with the port of its running process: ``serve --port`` overrides the claimed port."""
     running = find(site)
     return replace(site, port=running.port) if running and running.port else site
 
@@ -153,7 +152,7 @@ def start(
 ) -> Running:
     """Start the process unless it runs, and wait until it answers.
 
-    With ``internet``, it replaces a process without; machines stay.
+    With ``internet``, a running process without Internet access is replaced; its machines stay.
     """
     running = find(site)
     if running and internet and not running.internet:

@@ -1,7 +1,7 @@
 """Commands that change a clone's environment take turns; one that would get in between is refused.
 
-The lock is in the cache: './dev down' removes the clone's other files, and a later command would lock another
-file. The kernel releases the lock when its process ends.
+The lock is in the cache, because './dev down' removes the files in the clone: later commands would lock a new
+file. The kernel releases the lock when the process that holds it ends.
 """
 
 import fcntl

@@ -13,7 +13,7 @@ _DEPTH = 2  # folders of the user's below it have nothing new of root's in them
 
 
 def hand_over(root: Path, cache: Path, environment: Mapping[str, str]) -> None:
-    """Give a user what is root's in their own clone and cache, where root came by sudo.
+    """Under sudo, give root's files in the user's own clone and cache to the user who called sudo.
 
     Hard links stay: the other name of such a file may be anywhere. No link is followed.
     """
@@ -43,7 +43,7 @@ def _give(top: Path, user: int, group: int, others: Collection[Path], depth: int
 
 
 def _give_one(path: Path, user: int, group: int) -> bool:
-    """Give one file or folder; False = it was not root's."""
+    """Give one file or folder to a user; False if its owner stays."""
     try:
         found = path.lstat()
         if found.st_uid != 0 or (found.st_nlink != 1 and not stat.S_ISDIR(found.st_mode)):

@@ -52,7 +52,7 @@ def overview(site: Site, toolchain: Toolchain, width: int | None = None) -> str:
 
 
 def console(site: Site, *, terminal: bool) -> str:
-    """Where the cloud's console is; with the token on a terminal only, for other output is kept."""
+    """Where the cloud's console is. Only a terminal gets the token, because other output may be stored."""
     if terminal:
         return f"Console of the cloud: {site.console}"
     bare = site.console.partition("#")[0]

@@ -25,7 +25,7 @@ def announce(choice: Choice, steps: Steps) -> None:
 
 
 def agree(choice: Choice, *, unbuilt: bool, question: Callable[[str], bool] | None) -> None:
-    """Ask before minutes are spent on what a person at a terminal may not have wanted."""
+    """Ask a person at the terminal before a build of several minutes that they may not want."""
     text = f"Build Kubernetes for simulated Nodes ({choice.build_time})?"
     if choice.reason and unbuilt and question is not None and not question(text):
         raise SandboxError(f"nothing was built. {choice.reason[0].upper()}{choice.reason[1:]}")

@@ -106,7 +106,7 @@ def refuse_to_lose(site: Site) -> None:
 
 
 def forget_selection(site: Site, variables: Mapping[str, str]) -> None:
-    """Remove the note in the user's Pulumi home of which stack is selected here, where it is one of ours."""
+    """Unselect the clone's stack in the user's Pulumi home, if the selected stack is one of ours."""
     if variables.get("PULUMI_HOME") == str(cli.home_of(site.root)):
         return  # it goes with the home
     if cli.find(site.cache, os.environ) is None:

@@ -52,7 +52,7 @@ class Clone:
 
     @property
     def tested(self) -> Path:
-        """Where runs of all tests leave what they ran with, of all clones: it is about trees, not folders."""
+        """Where runs of all tests record tested versions, by source tree; all clones share this folder."""
         return self.cache / "tested"
 
     @property
@@ -241,8 +241,8 @@ def release_site(site: Site) -> None:
 def _registry(path: Path) -> Iterator[dict[str, Claim]]:
     """The claims of all sites, locked, without those of clones whose folder is gone.
 
-    A clone that only can't be seen from here, as from a container, keeps a copy of its claim, and claims the
-    same again if it still fits. While its sandbox runs, the host's routes keep others from its addresses.
+    A clone that exists, but can't be seen from here (in a container), keeps a copy of its claim, and claims
+    the same again if it still fits. While its sandbox runs, the host's routes keep others from its addresses.
     """
     with locks.awaited(path.with_suffix(".lock")):
         yield (claims := _read(path))

@@ -20,7 +20,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class _Loader(_SAFE_LOADER):  # type: ignore[misc,valid-type]  which of the two it is depends on the machine
-    """Leaves what is a text to the CLI, which reads by yaml.v2: dates, and ``22:00``, else of base 60."""
+    """Reads dates and ``22:00`` as texts, as the CLI's yaml.v2 does; PyYAML reads ``22:00`` in base 60."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         tag = super().resolve(kind, value, implicit)

@@ -81,9 +81,9 @@ def ensure_all(site: Site) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a stack's settings say, or what it would begin with: what its template says.
+    """A stack's settings, or those of its template if the stack has none yet.
 
-    Each look raises SandboxError where the file can't be read. What is wrong in it is the program's to say.
+    Each property raises SandboxError if the file can't be read. The Pulumi program reports wrong values.
     """
 
     site: Clone  # this clone's
@@ -103,7 +103,7 @@ class Settings:
 
     @property
     def nat_servers(self) -> int:
-        """How many servers lead those to the Internet that have no public address: one, or none."""
+        """How many servers give Internet access to servers without a public address: one, or none."""
         switches = [pool.get("publicIpv4") for pool in self.pools]
         private = _is(self._said("privateNodes"), "true") or any(_is(switch, "false") for switch in switches)
         return int(private and not self._said("gateway"))

@@ -39,11 +39,11 @@ def active(clone: Clone) -> bool:
 
 
 def why_no_pod(clone: Clone) -> str:
-    """Why the cluster has no CCM, where that is on our account, and what to do; empty where it is not."""
+    """Why './dev run' leaves the cluster without a CCM, and what to do; empty if it doesn't."""
     with idle(clone) as mine:
         if not mine:
             return (
-                "'./dev run' runs the CCM; the terminal in which you started './dev run' shows the CCM's log"
+                "'./dev run' is running the CCM on this host; the terminal of './dev run' shows the CCM's log"
             )
     if active(clone):
         return "no CCM runs, because './dev run' was killed. './dev up' starts the cluster's CCM again"
@@ -55,7 +55,7 @@ def refuse(clone: Clone, what: str) -> None:
     with idle(clone) as mine:
         if not mine:
             raise SandboxError(
-                f"'./dev run' runs the CCM in another terminal; end './dev run' there before {what}"
+                f"'./dev run' is running the CCM in another terminal; stop './dev run' there before {what}"
             )
 
 
@@ -115,7 +115,7 @@ def alone(clone: Clone) -> Iterator[None]:
 
 @contextmanager
 def idle(clone: Clone) -> Iterator[bool]:
-    """Whether './dev run' isn't running; if so, it can't start meanwhile."""
+    """Whether './dev run' isn't running; if it isn't, it can't start during the block."""
     with locks.held(clone.state / "run.lock") as lock:
         yield lock is not None
 

@@ -82,6 +82,6 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _first(failures: ExceptionGroup[Exception]) -> Exception:
-    """What failed first, of groups in groups: the rest was ended for it."""
+    """The first failure in nested groups; because of it, all other tasks were ended."""
     first = failures.exceptions[0]
     return _first(first) if isinstance(first, ExceptionGroup) else first

@@ -130,7 +130,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def require_version(nodes: Sequence[Mapping[str, Any]]) -> None:
-    """Make sure that the cluster runs the version that the tests are of: each tests what it has itself."""
+    """Make sure that the cluster runs the version that the tests are for: each version has its own tests."""
     has = sorted({node["status"]["nodeInfo"]["kubeletVersion"].removeprefix("v") for node in nodes})
     own = KUBERNETES_TESTS.version
     if {version.split("+")[0] for version in has} != {own}:
@@ -174,7 +174,7 @@ def _remove_namespaces(site: Site, base: Toolchain, steps: Steps) -> None:
         return
     with steps.step("Namespaces of earlier tests removed"):
         command = ["delete", "namespaces", chosen, "--wait=true", f"--timeout={_CLEAN_SECONDS}s"]
-        cluster.ask(site, base, command, "namespaces of tests stay", seconds=_CLEAN_SECONDS)
+        cluster.ask(site, base, command, "can't delete old namespaces of tests", seconds=_CLEAN_SECONDS)
 
 
 def _tests(wanted: tests.Run, steps: Steps, lock: int) -> tuple[int, Tally]:

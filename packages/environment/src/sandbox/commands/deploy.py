@@ -64,7 +64,7 @@ def in_turn(change: Callable[[], object], sleep: Callable[[float], None], say: C
 
 
 def changes(look: Callable[[], object], sleep: Callable[[float], None]) -> Iterator[None]:
-    """Yields at once, and then after each change; one that comes meanwhile counts."""
+    """Yields at once, and then after each change; a change while the caller works counts, too."""
     while True:
         seen = look()
         yield
@@ -73,9 +73,9 @@ def changes(look: Callable[[], object], sleep: Callable[[float], None]) -> Itera
 
 
 def snapshot(files: Iterable[Path]) -> dict[Path, tuple[int, int]]:
-    """Time and size of each file; a file that goes while we look is not there.
+    """Time and size of each file, without files that disappear meanwhile.
 
-    What Python compiles is left out: it has other names for a moment, each time that something starts.
+    Compiled files are left out: when a program starts, Python first writes them under temporary names.
     """
     found = {}
     for path in files:
@@ -87,17 +87,17 @@ def snapshot(files: Iterable[Path]) -> dict[Path, tuple[int, int]]:
 
 
 def roll_out(site: Site, steps: Steps) -> int:
-    """Roll out what the tree holds now, once, or EnvironmentBusy. If a step fails, the running CCM stays."""
+    """Roll out the source tree once; raises EnvironmentBusy. If a step fails, the running CCM stays."""
     with environment_lock.changing(site, "deploy"):
         built = built_toolchain(site)
         hollow = daemon.require(site).backend == HOLLOW
         check_source(site.root, (site.root / "ccm").rglob("*.py"))
-        takeover.refuse(site, "another CCM is rolled out")
+        takeover.refuse(site, "you roll out another CCM")
         if hollow:
             with steps.step("The CCM runs the code of this source tree"):
                 ccm.stop(site)
                 ccm.start(site)
-            steps.note("✓ './dev logs' follows it")
+            steps.note("✓ './dev logs' follows the CCM's log")
             return 0
         takeover.heal(site, built, steps.note)
         before = cluster.deployment(site, built)["metadata"]["generation"]
@@ -115,7 +115,7 @@ def roll_out(site: Site, steps: Steps) -> int:
 
 
 def check_source(root: Path, files: Iterable[Path]) -> None:
-    """Make sure that Python can read the CCM, before what runs is touched."""
+    """Make sure that Python can compile the sources before a running CCM is stopped."""
     for path in sorted(files):
         try:
             compile(path.read_bytes(), path, "exec", dont_inherit=True)

@@ -147,8 +147,8 @@ def _addresses(clone: Clone) -> Finding:
 def _running(clone: Clone) -> Finding:
     running = daemon.find(clone)
     if running is None:
-        return Finding("note", "sandbox", "does not run", "./dev up")
+        return Finding("note", "sandbox", "not running", "./dev up")
     if daemon.health(clone) is None:
         return Finding("stop", "sandbox", f"process {running.pid} does not answer", f"see {clone.log}")
-    out = ", machines get out (--internet)" if running.internet else ""
+    out = ", machines can reach the Internet (--internet)" if running.internet else ""
     return Finding("ok", "sandbox", f"process {running.pid}, {running.backend} backend{out}")

@@ -34,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(clone: Clone, arguments: argparse.Namespace) -> None:
-    """Refuse to take the environment away below a command that works with it; ``--force`` does not ask."""
+    """Refuse to delete an environment that another command uses; ``--force`` skips this check."""
     if os.geteuid() != 0 and MACHINES in kinds_there(clone):
         raise MissingRequirement("only root can remove machines: run sudo ./dev down")
     if not arguments.force:
-        takeover.refuse(clone, "the environment is removed")
-        conformance_lock.refuse(clone, "the environment is removed")
+        takeover.refuse(clone, "you delete the environment")
+        conformance_lock.refuse(clone, "you delete the environment")
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
@@ -92,11 +92,11 @@ def _destroy(site: Site, kind: str, steps: Steps, *, ask: bool) -> None:
 def agree_to_lose(
     not_ours: Sequence[CloudObject], steps: Steps, question: Callable[[str], bool] | None
 ) -> None:
-    """Name what 'pulumi destroy' leaves in the cloud, which ends with the sandbox; and ask."""
+    """Name the objects that 'pulumi destroy' keeps but that end with the sandbox, and ask."""
     if not not_ours:
         return
-    steps.note(f"• deleting what 'pulumi destroy' left in the cloud: {', '.join(map(str, not_ours))}")
-    if question is not None and not question("Remove that, too?"):
+    steps.note(f"• './dev down' also deletes what 'pulumi destroy' keeps: {', '.join(map(str, not_ours))}")
+    if question is not None and not question("Delete these objects, too?"):
         raise SandboxError("nothing was removed")
 
 

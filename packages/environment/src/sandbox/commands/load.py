@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(site: Site, arguments: argparse.Namespace) -> int:
-    """Bring each image to every machine; 0 also where one imports it later, which the output names."""
+    """Bring each image to every machine; 0 even if machines import it later: the output names them."""
     require_runtime(daemon.require(site))
     if not site.ssh_key.exists():
         raise SandboxError(f"{site.ssh_key.name} is missing, because no machine exists yet; run './dev up'")
@@ -122,9 +122,9 @@ def replaces(contents: Contents, old: Path, scratch: Path) -> bool:
 def place(
     folder: Path, servers: Sequence[Mapping[str, Any]], put: Callable[[Path], None]
 ) -> dict[str, Answer]:
-    """Put something on the disks of all machines; returns by server name why one does not take it.
+    """Put something on the disks of all machines; returns the failures by server name.
 
-    A server without a disk yet gets it with its disk.
+    A server that has no disk yet is skipped: its disk will be made with the same contents.
     """
     refused = {}
     for server in servers:
@@ -145,7 +145,7 @@ def _imported(site: Site, servers: Sequence[Mapping[str, Any]], archive: str) ->
 
 
 def reach(site: Site, servers: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[str]], dict[str, Answer]]:
-    """The commands that log in to machines, by server name; and the answer of all that import it later."""
+    """The commands that log in to machines, by server name; and the answers for those that import later."""
     found, logins, others = ways(site, servers), {}, {}
     for server in servers:
         name = server["name"]

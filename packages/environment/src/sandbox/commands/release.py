@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tag",
-        help="the tag of the commit, which is the letter v followed by the version of the source code. The "
+        help="the commit's tag: the letter v followed by the version of the source code. The "
         "changelog must list this version as released",
     )
     parser.add_argument("--check", action="store_true", help="only check whether the release can be built")

@@ -92,7 +92,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def check_editor(port: int | None) -> None:
-    """Make sure that an editor can come, where one is waited for."""
+    """Make sure that an editor can connect, if the CCM is to wait for one."""
     if port is not None and not 0 < port < 1 << 16:
         raise SandboxError(f"--editor {port}: give a TCP port, 1 to 65535")
     if port is not None and not port_is_free(port):
@@ -104,7 +104,7 @@ def check_editor(port: int | None) -> None:
 
 
 def sources_of(root: Path, file: Path | None) -> Callable[[], list[Path]]:
-    """What says which Python sources there are now: the CCM's, and those in the folder of a file."""
+    """A function that lists the current Python sources: the CCM's, and those in the file's folder."""
     if file is not None and not file.is_file():
         raise SandboxError(f"{file}: the file doesn't exist")
     folder = None if file is None else file.resolve().parent
@@ -116,7 +116,7 @@ def sources_of(root: Path, file: Path | None) -> Callable[[], list[Path]]:
 
 
 def with_program(wanted: Wanted, file: Path | None) -> Wanted:
-    """The same with a program of the reader in place of the CCM."""
+    """The same settings for the user's program in place of the CCM."""
     if file is None:
         return wanted
     python, _, _, *flags = wanted.command
@@ -172,7 +172,7 @@ def _content(site: Site, built: Toolchain, source: Source) -> dict[str, str]:
 
 @contextmanager
 def _hollow_place(site: Site) -> Iterator[Callable[[int], None]]:
-    """Beside hollow nodes the CCM is a process already; if we are killed, './dev up' starts it."""
+    """Stop the CCM's process of hollow nodes during a block; if we are killed, './dev up' starts it."""
     with takeover.alone(site):
         ccm.stop(site)
         try:
@@ -219,7 +219,7 @@ def _changed(
     *,
     watch: bool,
 ) -> bool:
-    """Wait until a source has changed, which only counts when watched; False when the process ended."""
+    """With ``watch``, wait until a source has changed: True. Else, until the process has ended: False."""
     seen, running = snapshot(sources()), True
     while watch or child.poll() is None:
         if running and child.poll() is not None:

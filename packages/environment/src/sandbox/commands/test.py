@@ -101,7 +101,7 @@ def run(clone: Clone, arguments: argparse.Namespace) -> int:
 
 
 def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str], *, every: bool) -> int:
-    """Run the linters and then the layers of a name; without a name, those of every change."""
+    """Run the linters, then the layers that ``name`` selects; without a name, the default layers."""
     _lint(tests.clone, steps)
     if name == "lint":
         return 0
@@ -272,7 +272,7 @@ def _run_with(tests: Run, steps: Steps, version: str, given: Sequence[str]) -> i
 
 
 def _keep(tests: Run, servers: str, steps: Steps, version: str = "") -> None:
-    """Keep what a run left, if what ran is what was committed."""
+    """Record which versions a run tested, if it tested the checked-out commit without changes."""
     if not tests.tree or tests.tree != _committed(tests.clone):
         return
     try:

@@ -23,7 +23,7 @@ _BUILD = 120.0
 
 
 def environment_of(root: Path, cache: Path) -> Path:
-    """Folder of the environment with the generator; each Python has its own: a container may bring one."""
+    """Folder of the generator's environment; each Python has its own, because a container may bring one."""
     key = hashlib.sha256((root / REQUIREMENTS).read_bytes() + sys.base_prefix.encode())
     return cache / f"documentation-{key.hexdigest()[:12]}"
 

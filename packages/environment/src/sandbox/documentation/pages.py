@@ -1,7 +1,7 @@
 """What the tree's pages are on the site: which there are, where each is, and where its links lead.
 
-In the tree, pages link to pages and to sources, so that they can be read where the code is kept. On the site,
-a page that is linked is a page, and a source that is linked is a page that shows it.
+In the tree, pages link to pages and to source files. On the site, a link to a page leads to the site's copy,
+and a link to a source file leads to a page that shows the file.
 """
 
 import posixpath

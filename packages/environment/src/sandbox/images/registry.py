@@ -59,8 +59,8 @@ class Registry:
         folder: For images, configuration and log; made when it is needed.
         address: The UNIX socket that it listens on; 107 characters at most.
         users: IDs of the host's users that may use it.
-        elsewhere: Why a machine finds an image nowhere else either, if it isn't here; empty if it may.
-        idle_seconds: After which a transfer without a byte is given up.
+        elsewhere: The error for machines if an image isn't here and can't be elsewhere; empty if it can.
+        idle_seconds: A transfer ends after this many seconds without a byte.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class Registry:
 
 
 def _for_another(request: web.Request) -> bool:
-    """Whether a machine looks here before it asks another registry; containerd says for which."""
+    """Whether a machine looks here before it asks another registry, which containerd names in ``ns``."""
     return "ns" in request.query and "/manifests/" in request.path
 
 
@@ -244,7 +244,7 @@ async def _forward(
 
 
 async def _in_time(chunks: AsyncIterator[bytes], idle_seconds: float) -> AsyncIterator[bytes]:
-    """The chunks of an upload; raises TimeoutError where the next one is missing: aiohttp does not."""
+    """The chunks of an upload; raises TimeoutError if the next chunk is late, because aiohttp doesn't."""
     while True:
         try:
             async with asyncio.timeout(idle_seconds):
@@ -255,7 +255,7 @@ async def _in_time(chunks: AsyncIterator[bytes], idle_seconds: float) -> AsyncIt
 
 
 def _onward(headers: CIMultiDictProxy[str]) -> list[tuple[str, str]]:
-    """Without those that are about one connection."""
+    """The headers without those that concern a single connection."""
     return [(name, value) for name, value in headers.items() if name.lower() not in _OF_ONE_HOP]
 
 

@@ -34,7 +34,8 @@ from sandbox.kubernetes.processes import Progress, run
 from sandbox.kubernetes.toolchain import Toolchain
 
 FORMAT = f"3 {PAUSE_IMAGE} {COREDNS_IMAGE} {LOCAL_PATH_IMAGE} {METRICS_SERVER_IMAGE} {BUSYBOX_IMAGE}"
-"""Increase the number if you change the contents of the store, but not the toolchain or the tools image."""
+"""A part of the store's cache key. The key also covers Debian's packages, the toolchain and the tools image.
+Increase the number at the beginning if you change the store in any other way."""
 
 WHOAMI_IMAGE = "docker.io/traefik/whoami:v1.11.0"
 """The workload of the examples. It responds with its host name, the client's address and the request headers.

@@ -30,7 +30,7 @@ def _recorded() -> dict[str, Cost]:
 
 
 def costs(components: Iterable[Component]) -> list[Cost]:
-    """What components took when they were recorded; others, which tests build, count nothing."""
+    """The recorded costs of components; a component without a record, as in tests, costs nothing."""
     return [_recorded().get(component.name, Cost(0, 0)) for component in components]
 
 

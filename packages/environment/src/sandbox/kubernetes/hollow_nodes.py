@@ -184,7 +184,7 @@ class HollowNodes:
         await self._renew(node.name)
 
     async def _server_version(self) -> str:
-        """A cluster's kubelets are of the version that its API server has."""
+        """The version of the API server, which hollow nodes report as the version of their kubelets."""
         assert self._session is not None, "used outside of its context"
         async with self._session.get("/version", raise_for_status=True) as answer:
             return (await answer.json())["gitVersion"]

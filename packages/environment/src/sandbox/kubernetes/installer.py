@@ -73,7 +73,7 @@ def led_to(channel: str, served: Collection[str]) -> str:
 def programs(cache: Path) -> Mapping[str, Path | None]:
     """The releases that can be served now, in ascending order, each with its Kubernetes' program.
 
-    That of the default is in the machine image: None.
+    The default release has None, because its program is in the machine image.
     """
     found: dict[str, Path | None] = {}
     for version in releases.ascending():

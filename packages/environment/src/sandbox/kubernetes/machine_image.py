@@ -115,7 +115,7 @@ def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage
 
 
 def _build_store(folders: _Folders, programs: Toolchain, progress: Progress) -> None:
-    """Make the container store, and if its image of tools can't be had now, one without until it can."""
+    """Make the container store; without the tools image if that isn't available, until a later run has it."""
     with tempfile.TemporaryDirectory() as work:
         tools = Path(work, "tools.tar")
         wanted = (

@@ -49,8 +49,8 @@ def run(
 ) -> str:
     """Run a program and return what it printed (both streams).
 
-    ``progress`` is called every five seconds with the time taken and the last line. In place of the time,
-    ``left`` returns how much is left by the number of lines. It is killed after ``timeout`` seconds.
+    ``progress`` is called every five seconds with the time taken and the last line. ``left`` returns a text
+    in place of the time, from the number of lines. The program is killed after ``timeout`` seconds.
     """
     lines: list[str] = []
     started = time.monotonic()

@@ -101,7 +101,7 @@ def locked(path: Path, what: str, progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def complete(target: Path) -> Iterator[Path]:
-    """A folder to be made, under a temporary name until it is: what has its name is complete."""
+    """A temporary folder that becomes ``target`` at the end, so a folder with that name is complete."""
     temporary = target.with_name(f".{target.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     yield temporary

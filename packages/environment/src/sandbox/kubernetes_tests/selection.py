@@ -47,7 +47,7 @@ _PASSED = (
     "LoadBalancers ExternalTrafficPolicy: Local should target all nodes with endpoints",
     "LoadBalancers ExternalTrafficPolicy: Local should work from pods",
 )
-"""The load balancer tests that run by default. The other two don't, because rolling updates are slow."""
+"""The load balancer tests that run by default. The two tests of rolling updates are too slow."""
 
 _NETWORK = (
     r"\[sig-network\] (Services|DNS|Endpoints(Controller)?|EndpointSlice(Mirroring)?|Networking) "

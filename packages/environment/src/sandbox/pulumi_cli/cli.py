@@ -84,7 +84,7 @@ def plugins(environment: Mapping[str, str]) -> list[Plugin]:
 def variables(cli: Cli, root: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """What the CLI runs with beside the environment.
 
-    A CLI of the user's downloads what is missing, unless :func:`provide` has found that it can't.
+    The user's own CLI downloads missing plugins, unless :func:`provide` has found that it can't.
     """
     quiet = {"PULUMI_SKIP_UPDATE_CHECK": "true"}
     wanted = plugins(environment)
@@ -122,9 +122,9 @@ def place(home: Path, root: Path, wanted: Sequence[Plugin]) -> None:
 
 
 def provide(cli: Cli, root: Path, environment: Mapping[str, str], progress: Callable[[str], None]) -> None:
-    """Let a CLI of the user's download official plugins that are missing; once for an environment.
+    """Let the user's own CLI download missing official plugins, once for an environment.
 
-    Where that fails, as without the Internet, the sandbox's plugins are used from now on.
+    If that fails, as without the Internet, the sandbox's plugins are used from now on.
     """
     if cli.built or home_of(root).is_dir():
         return

@@ -51,10 +51,10 @@ class States:
         return bool(self._deployment(stack).get("pending_operations"))
 
     def repair(self) -> None:
-        """Remove notes beside files that a killed run has left half-written: every command fails with "EOF".
+        """Remove ``.attrs`` files that a killed run left half-written: with one, every command fails ("EOF").
 
         Pulumi renames states and locks into place, but writes their ``.attrs`` where they are (``setAttrs``
-        of gocloud.dev/blob/fileblob). Without one, a file is read all the same.
+        of gocloud.dev/blob/fileblob). A state or lock without such a file can be read.
         """
         for path in (self.folder / ".pulumi").rglob("*.attrs"):
             try:

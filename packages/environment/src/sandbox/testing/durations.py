@@ -96,7 +96,7 @@ def seconds_of_modules(spans: Iterable[Span]) -> dict[str, float]:
 
 
 def keep_modules(folder: Path) -> None:
-    """Take the modules of the last run into what is known of all modules."""
+    """Update the known durations of all modules with those of the last run."""
     taken = {name: round(wall, 2) for name, wall in seconds_of_modules(read_spans(folder)).items()}
     known = known_modules(folder)
     (folder.parent / MODULES).write_text(json.dumps({**known, **taken}), encoding="utf-8")
