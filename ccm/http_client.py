@@ -1,14 +1,14 @@
-"""What the environment says about HTTP clients, the same for the Cloud API, Robot and traces.
+"""Proxies and certificate authorities from the environment, for the Cloud API, Robot and traces.
 
-As in Go's ``net/http`` and ``crypto/x509`` (Go 1.26), so that what worked for the official CCM works here:
+As in Go's ``net/http`` and ``crypto/x509`` (Go 1.26), so that variables for the official CCM work here too:
 
-- HTTPS_PROXY for https, HTTP_PROXY for http, NO_PROXY with names, addresses, ranges and ports, also in lower
-  case. ALL_PROXY does not count. The loopback is never proxied.
-- SSL_CERT_FILE replaces the system's file of authorities, SSL_CERT_DIR (folders, with ":" between them) its
-  folders. Every file in a folder is read, whatever its name.
+- HTTPS_PROXY applies to https, HTTP_PROXY to http. NO_PROXY has names, addresses, ranges and ports. The
+  variables may be in lower case. ALL_PROXY is ignored. Requests to the loopback never use a proxy.
+- SSL_CERT_FILE replaces the system's file of authorities. SSL_CERT_DIR (folders, with ":" between them)
+  replaces the system's folders. Every file in a folder is read, whatever its name.
 
-REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE, which Python programs know, names a file or a folder that replaces
-the system's; what the other two name counts as well.
+REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE, which Python programs use, names a file or a folder. It replaces the
+system's file and folders. SSL_CERT_FILE and SSL_CERT_DIR then add their authorities.
 """
 
 import os
@@ -104,9 +104,9 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 class Trust:
     """The authorities that the environment names, read once and not for each connection.
 
-    ``urllib3`` makes a context for every connection, and each reads the 140 certificates of all authorities:
-    20 ms of CPU and more than half a MiB, for each of our threads, and again when the API has closed an idle
-    connection. When a file or folder has changed, new connections trust what it has now.
+    Otherwise, ``urllib3`` would create a context for every connection, also after the API closed an idle one.
+    Each context would read 140 certificates, and need 20 ms of CPU and more than half a MiB. If a file or
+    folder changes, new connections use the new content.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -129,11 +129,11 @@ class Trust:
             raise
 
     def is_from_environment(self, named: str) -> bool:
-        """Whether a file or folder is what a variable for Python programs names."""
+        """Whether a variable for Python programs names this file or folder."""
         return named in {self._environment.get(name) for name in _BUNDLES}
 
     def _sources(self) -> tuple[str, ...]:
-        """Files and folders, those that are named first."""
+        """The files and folders to read, files first."""
         get = self._environment.get
         bundle, file = get(_BUNDLES[0]) or get(_BUNDLES[1]), get("SSL_CERT_FILE")
         folders = [one for one in (get("SSL_CERT_DIR") or "").split(":") if one]
@@ -153,7 +153,7 @@ def _context(sources: tuple[str, ...]) -> ssl.SSLContext:
         known += file.read_text(encoding="ascii", errors="ignore")
     for text in (text for folder in folders for text in _in_folder(folder)):
         if text.strip() in known:
-            continue  # Debian has each certificate of its bundle beside it, too
+            continue  # Debian's folder also has each certificate of its bundle
         try:
             context.load_verify_locations(cadata=text)
         except ssl.SSLError:
@@ -162,7 +162,7 @@ def _context(sources: tuple[str, ...]) -> ssl.SSLContext:
 
 
 def _in_folder(folder: Path) -> Iterator[str]:
-    """The texts of the files in a folder; links to a neighbor, as OpenSSL's by hash, are left out."""
+    """The texts of the files in a folder; excludes links to neighbors, like OpenSSL's links by hash."""
     for path in sorted(folder.iterdir()):
         beside = path.is_symlink() and "/" not in str(path.readlink())
         if beside or not path.is_file():
@@ -174,7 +174,7 @@ def _in_folder(folder: Path) -> Iterator[str]:
 
 
 class EnvironmentAdapter(HTTPAdapter):
-    """Sends what ``requests`` sends by the proxies, and with the trust, of the environment."""
+    """Sends requests through the environment's proxies, and trusts the environment's authorities."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
@@ -202,7 +202,7 @@ class EnvironmentAdapter(HTTPAdapter):
         verify: bool | str,  # noqa: FBT001
         cert: Any = None,
     ) -> tuple[Any, Any]:
-        """The connection's parameters, with a context in place of files. Raises requests.SSLError."""
+        """The connection's parameters, with an SSL context instead of files. Raises requests.SSLError."""
         host, pool = super().build_connection_pool_key_attributes(request, verify, cert)
         if verify and host["scheme"] == "https":
             pool.pop("ca_certs", None)

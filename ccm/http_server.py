@@ -1,12 +1,12 @@
-"""Serves HTTP to any client that reaches the port, and bounds what each may use.
+"""Serves HTTP to any client that reaches the port, and limits what each can use.
 
-A client that may connect can hold connections open, send half a request or not read the answer. Each
-connection costs memory, with TLS about 280 KiB (asyncio's buffer of 256 KiB is most of it). So
+A client can hold connections open, send half a request or not read the response. Each connection needs
+memory: with TLS about 280 KiB, most of it for asyncio's buffer of 256 KiB. The limits are:
 
-- a connection serves one request, and is closed whatever happens after some seconds;
-- there are so many connections at most, and so many of one peer. A newcomer is always let in: the oldest
-  connection of its peer, or of the peer that has most, is closed. So probes get through in any case;
-- what a connection may send is limited, too: no request has a body that we read.
+- A connection serves one request, and is closed after some seconds in any case.
+- The number of connections is limited, in total and for each peer. At a limit, the oldest connection of the
+  new one's peer, or of the peer with the most connections, is closed. So probes can always connect.
+- The number of bytes from a connection is limited. We never read the body of a request.
 
 Probes and Prometheus need no more: the kubelet opens a connection for each probe anyway, and a scrape comes
 every half a minute.
@@ -35,7 +35,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether aiohttp reports our own error; otherwise a request that isn't HTTP logs a stack trace, too."""
+    """Whether a log record is about our own error, and not about a request that isn't HTTP."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -66,8 +66,8 @@ async def serving(
 ) -> AsyncGenerator[int]:
     """Serve while the block runs; yields the port. Raises OSError if the address can't be listened on.
 
-    An empty address, ``0.0.0.0`` and ``::`` mean everywhere, IPv4 and IPv6, as in Go; port 0 is any free one.
-    ``context`` is TLS as it is to be for the next connection; None is without TLS.
+    An empty address, ``0.0.0.0`` and ``::`` mean all addresses, IPv4 and IPv6, as in Go; port 0: a free one.
+    ``context`` returns the TLS context for the next connection; None = no TLS.
     """
     chosen = limits or Limits()
     application.middlewares.insert(0, _once)
@@ -103,7 +103,7 @@ async def serving(
 async def _once(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Have every answer, also a refusal, end its connection."""
+    """Close the connection after every response, also after an error."""
     try:
         response = await handler(request)
     except web.HTTPException as refusal:
@@ -145,7 +145,7 @@ def is_everywhere(address: str) -> bool:
 
 
 def peer_of(address: str) -> str:
-    """The peer that connections of an address count for; see :class:`Limits`."""
+    """The peer to which connections from an address belong; see :class:`Limits`."""
     parsed = ipaddress.ip_address(address)
     if parsed.version == 4:
         return str(parsed)
@@ -227,17 +227,17 @@ class _ConnectionLimiter:
                     lambda: protocol, connection, ssl=context, **times
                 )
                 await protocol.closed.wait()
-        except (OSError, TimeoutError) as error:  # TLS that was not agreed on is an OSError
+        except (OSError, TimeoutError) as error:  # a failed TLS handshake is an OSError
             log.debug("connection_ended", why=repr(error))
         finally:
-            # One that is closed must not be aborted: asyncio's of TLS fails at that in Python up to 3.11.2.
+            # Don't abort a closed transport: asyncio's TLS transport would fail in Python up to 3.11.2.
             if isinstance(transport, asyncio.WriteTransport) and not protocol.closed.is_set():
                 transport.abort()
             connection.close()
 
 
 class _Bounded(asyncio.Protocol):
-    """Passes so many bytes at most on to a protocol; ``closed`` is set when the connection is closed."""
+    """Passes a limited number of bytes to a protocol; ``closed`` is set when the connection is closed."""
 
     def __init__(self, protocol: asyncio.Protocol, most: int) -> None:
         self.closed = asyncio.Event()

@@ -1,13 +1,13 @@
 """IP addresses and networks as Kubernetes reads them: ``ParseIPSloppy``, ``ParseCIDRSloppy`` in k8s.io/utils.
 
-Older objects have IPv4 numbers with zeros in front, which are decimal all the same; an IPv4-mapped IPv6
-address (``::ffff:10.0.0.1``) is that IPv4 address; and one with a zone (``fe80::1%eth0``) isn't an address.
+In older objects, the numbers of IPv4 addresses may start with zeros, but are decimal. An IPv4-mapped IPv6
+address (``::ffff:10.0.0.1``) means the IPv4 address. An address with a zone (``fe80::1%eth0``) is invalid.
 """
 
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-# Characters. Kubelets write annotations of up to 256 KiB, and to look for zeros in such a text takes minutes.
+# Characters. Kubelets can write annotations of 256 KiB, in which a search for zeros would take minutes.
 _MAX_LENGTH = 100
 _ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9]+(\.|$|/))")
 
@@ -39,7 +39,7 @@ def parse_network(text: str) -> IPv4Network | IPv6Network | None:
 
 
 def _without_zeros(text: str) -> str:
-    """The address without the zeros in front of its decimal numbers; others are left alone."""
+    """The address without the zeros in front of its decimal numbers; other texts stay unchanged."""
     front, colon, last = text.rpartition(":")
     if "." not in last:
         return text

@@ -1,4 +1,4 @@
-"""What every command prints and ends with, also when the reader closes the pipe, as with ``| head``."""
+"""Error messages and exit codes of all commands, also if a reader closes the pipe, as with ``| head``."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import select
 import sys
 from collections.abc import Callable, Iterable
 
-# Exit codes: all is well; it failed, or found something; the command line or the environment is wrong.
+# Exit codes: success; a failure or findings; a wrong command line or environment.
 OK, FAILED, MISUSED = 0, 1, 2
 READER_LEFT = 141  # as a shell reports a program that SIGPIPE ended
 _STANDARD_OUTPUT = 1  # its file descriptor
@@ -20,7 +20,7 @@ def print_errors(problems: Iterable[object], code: int = MISUSED) -> int:
 
 
 def reader_has_left(error: OSError) -> bool:
-    """Whether the reader of our standard output is gone; what is still to be printed goes nowhere then."""
+    """Whether the reader of our standard output is gone. If so, the rest of the output is discarded."""
     if not isinstance(error, BrokenPipeError):
         return False
     output = select.poll()
@@ -38,14 +38,14 @@ def _print_nowhere() -> None:
 
 
 def run_cli(run: Callable[[], int]) -> int:
-    """Run a command; returns its exit code, READER_LEFT, or FAILED where a disk is full."""
+    """Run a command; returns its exit code, READER_LEFT, or FAILED if the disk is full."""
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
-        reconfigure(errors="replace")  # not every terminal has our signs
+        reconfigure(errors="replace")  # not every terminal supports our characters
     try:
         try:
             return run()
         finally:
-            if sys.stdout is not None:  # else the parent process closed it
+            if sys.stdout is not None:  # None = the parent process closed it
                 sys.stdout.flush()
     except BrokenPipeError as error:
         if reader_has_left(error):
@@ -54,5 +54,5 @@ def run_cli(run: Callable[[], int]) -> int:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        _print_nowhere()  # else the end of the process would try again to print what is left
+        _print_nowhere()  # otherwise, Python would try again to print the rest at its end
         return print_errors([error.strerror], FAILED)

@@ -1,7 +1,7 @@
-"""Where traces hook in: one span for each reconcile, and below it one for each request that it makes.
+"""The interface for traces: a span for each reconcile, and below it a span for each of its requests.
 
-Nothing of OpenTelemetry is imported here. Without a tracer no reconcile passes through this module, and a
-request looks once whether there is a span.
+This module doesn't import OpenTelemetry. Without a tracer, a reconcile doesn't use this module, and a request
+only checks whether a span exists.
 """
 
 from contextlib import AbstractContextManager
@@ -10,14 +10,14 @@ from typing import Protocol
 
 
 class Span(Protocol):
-    """One reconcile that is going on."""
+    """The span of a running reconcile."""
 
     def outcome(self, text: str) -> None:
-        """How it ends, in a word; ``failed`` and the error's class are recorded without it."""
+        """Record the result as one word. The tracer itself records ``failed`` and the error's class."""
         ...
 
     def request(self, method: str, template: str, status: int, seconds: float, error: str = "") -> None:
-        """A request of it has just ended; a ``status`` of 0 is no answer, an empty ``error`` is none."""
+        """Record a request that just ended. ``status`` 0 = no response; an empty ``error`` = success."""
         ...
 
 
@@ -25,7 +25,7 @@ class Tracer(Protocol):
     """Makes spans."""
 
     def reconcile(self, queue: str, key: str) -> AbstractContextManager[Span]:
-        """The span of the reconcile of a queue's key, which is :data:`current` while the block runs."""
+        """The span for a reconcile of a key from a queue; it is :data:`current` while the block runs."""
         ...
 
 
@@ -34,7 +34,7 @@ current: ContextVar[Span | None] = ContextVar("span", default=None)
 
 
 def kubernetes_template(path: str) -> str:
-    """A path of Kubernetes' API without names.
+    """A path of Kubernetes' API, with placeholders instead of names.
 
     >>> kubernetes_template("/api/v1/namespaces/shop/services/web/status")
     '/api/v1/namespaces/{namespace}/services/{name}/status'

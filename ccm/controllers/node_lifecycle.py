@@ -219,7 +219,7 @@ class NodeLifecycleController:
         return absent
 
     def _may_delete(self, node: Node) -> bool:
-        """By default, False without a provider ID: it may be an uninitialized Node of another cloud."""
+        """By default, False without a provider ID, because another cloud may initialize the Node later."""
         return bool(node.spec.provider_id) or self._options.delete_without_provider_id
 
     def _look_later(self, suspect: _Suspect) -> None:
@@ -296,7 +296,7 @@ class NodeLifecycleController:
         return instance.shut_down
 
     async def _write(self, node: Node, what: str, change: Callable[[Node], dict[str, Any] | None]) -> None:
-        """Change a Node. Logs errors. Retries after errors or without effect have increasing delays."""
+        """Change a Node. Logs errors. After an error, or without effect, delays the next attempt."""
         name, uid = node.metadata.name, node.metadata.uid
         if change(node) is None:
             self._writes.forget(uid, what)

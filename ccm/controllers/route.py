@@ -88,7 +88,7 @@ class _Outcome:
             self.obstacles.append(error)
 
     def check(self) -> None:
-        """Raise CloudUnavailable if a further change would fail too, after a wait: all change one network."""
+        """Raise CloudUnavailable after two errors, because all further changes would wait and fail, too."""
         if len(self.obstacles) > 1:
             raise CloudUnavailable(
                 f"the CCM did not try to create this route, because other routes failed: {self.obstacles[-1]}"

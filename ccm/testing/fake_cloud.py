@@ -1,7 +1,7 @@
-"""A cloud in memory that can be scripted to fail; public, for everybody's tests.
+"""A cloud in memory with scripted failures. It is public, so that you can use it in your own tests.
 
-It keeps what tests add, records every call by name, and does what :class:`Script` says before
-it answers: raise, wait, or run a callback.
+It stores what tests add, and records every call by name. In each call, it does what :class:`Script`
+says: raise an error, wait, or run a callback.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCHEME = "fake://"
 
 
 class Script:
-    """What happens at calls, by the call's name, in order; ``calls`` has (name, subject) of each so far."""
+    """What each call does, by its name. ``calls`` has (name, subject) of all calls so far, in order."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -39,7 +39,7 @@ class Script:
             self._once[name].extend([error] * times)
 
     def fail_after(self, name: str, error: Exception, *, times: int = 1) -> None:
-        """Let a call have its effect and fail all the same, as when its answer is lost."""
+        """Let a call fail after it takes effect, as if the response were lost."""
         self._after[name].extend([error] * times)
 
     def heal(self, name: str) -> None:
@@ -90,11 +90,11 @@ class FakeInstances:
         self.errors: dict[str, CloudError] = {}
 
     def add(self, instance: Instance) -> None:
-        """Have this machine."""
+        """Add a machine."""
         self.by_id[instance.provider_id] = instance
 
     def remove(self, provider_id: str) -> None:
-        """Have it no more."""
+        """Remove a machine."""
         self.by_id.pop(provider_id, None)
 
     def shut_down(self, provider_id: str, *, off: bool = True) -> None:
@@ -105,7 +105,7 @@ class FakeInstances:
         return provider_id.startswith(self.scheme)
 
     async def get(self, node: NodeView, *, accepted_age: float) -> Instance:
-        """See :meth:`ccm.cloud.Instances.get`; also raises what ``errors`` has for the Node's name."""
+        """See :meth:`ccm.cloud.Instances.get`; also raises the error in ``errors`` for the Node's name."""
         del accepted_age
         async with self.script.call("get", node.name):
             answer = self._look_up(node)
@@ -185,7 +185,7 @@ class FakeRoutes:
         self.table = RouteTable((), {})
 
     def attach(self, provider_id: str, name: str, address: str) -> None:
-        """Have a machine in the network."""
+        """Add a machine to the network."""
         machines = {**self.table.machines, address: Machine(provider_id, name, address)}
         self.table = replace(self.table, machines=machines)
 
@@ -203,7 +203,7 @@ class FakeRoutes:
             return self.table
 
     async def create(self, route: Route) -> None:
-        """See :meth:`ccm.cloud.Routes.create`; one to a destination, of the table's IP versions."""
+        """See :meth:`ccm.cloud.Routes.create`; refuses a second route to a destination."""
         async with self.script.call("create-route", route.destination):
             if (6 if ":" in route.destination else 4) not in self.table.families:
                 raise Rejected(f"the network can't route {route.destination}")
@@ -222,7 +222,7 @@ class FakeRoutes:
 
 @dataclass
 class FakeCloud:
-    """All capabilities in memory; set one to None to lack it."""
+    """A cloud in memory. If a capability is None, the cloud lacks it."""
 
     name: str = "fake"
     has_cluster_id: bool = True
@@ -235,7 +235,7 @@ class FakeCloud:
 
     @classmethod
     def complete(cls) -> FakeCloud:
-        """Make one with every capability."""
+        """Create a cloud with every capability."""
         cloud = cls()
         cloud.instances = FakeInstances(cloud.script)
         cloud.load_balancers = FakeLoadBalancers(cloud.script)

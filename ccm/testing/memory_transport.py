@@ -1,12 +1,12 @@
 """A small Kubernetes API server in this process, for tests of controllers and for users of the framework.
 
-What it keeps to is what a controller can notice: resource versions that grow with every change, optimistic
-locking, the status subresource, both kinds of merge patch, finalizers, UID preconditions, paged lists of one
-moment, watches with bookmarks and their end, and 410 for what was forgotten. It does not validate objects,
-default fields or check permissions.
+It implements what a controller can notice: growing resource versions, optimistic locking, the status
+subresource, both kinds of merge patch, finalizers and UID preconditions. All pages of a list show one moment,
+watches have bookmarks and an end, and forgotten versions cause 410. It doesn't validate objects, set defaults
+or check permissions.
 
-Failures are injected by rule (``fail``), all watches can be cut (``disconnect``), history can be dropped
-(``compact``), and every request is noted in ``requests``.
+Tests can let requests fail (``fail``), end all watches (``disconnect``) and drop the history (``compact``).
+``requests`` contains every request.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class MemoryTransport:
     # For tests: what people and other components do to the cluster.
 
     def put(self, path: str, item: object) -> Object:
-        """Create or replace an object in a collection at once, whatever it was, and return it as stored."""
+        """Create or replace an object in a collection without any check, and return it as stored."""
         body: Object = copy.deepcopy(cast("Object", item)) if isinstance(item, dict) else to_wire(item)
         resource = parse(path).named(str(body.get("metadata", {}).get("name", "")))
         old = self._objects.get(resource)
@@ -115,7 +115,7 @@ class MemoryTransport:
         return [copy.deepcopy(item) for _, item in self._members(parse(path))]
 
     def remove(self, path: str) -> None:
-        """Delete an object as a person would: finalizers hold it back. Raises NotFound."""
+        """Delete an object like a user; with finalizers, it stays for now. Raises NotFound."""
         resource = parse(path)
         self._delete(resource, self._find(resource))
 
@@ -128,11 +128,11 @@ class MemoryTransport:
         times: int = 1,
         after: bool = False,
     ) -> None:
-        """Have the next requests of a verb, to paths with a prefix, fail; ``after``: with their effect."""
+        """Let the next requests of a verb to paths with a prefix fail; ``after``: after they take effect."""
         self._faults.append(_Fault(verb, prefix, error, times, after))
 
     def answer(self, path: str, function: Callable[[Object], Object]) -> None:
-        """Answer creations at a path with a function of the body, for reviews that are never stored."""
+        """Return ``function(body)`` for creations at a path, and store nothing, as for reviews."""
         self._answers[path] = function
 
     def disconnect(self, error: KubernetesError | None = None) -> None:
@@ -167,7 +167,7 @@ class MemoryTransport:
     async def list_pages(
         self, path: str, kind: type[T], *, limit: int = 500, name: str = ""
     ) -> AsyncGenerator[Page[T], None]:
-        """All objects of a collection as of the first page; see ``Transport``."""
+        """All objects of a collection at the time of the first page; see ``Transport``."""
         resource, version, members = parse(path), 0, list[Object]()
         start = 0
         while True:
@@ -258,7 +258,7 @@ class MemoryTransport:
     # The server's inside.
 
     async def _begin(self, verb: Verb, path: str, body: Any = None) -> _Fault | None:
-        """Note the request; raise a fault that comes before the effect, return one that comes after it."""
+        """Record the request. Raises an error before the effect, or returns a fault for after the effect."""
         self.requests.append(Request(verb, path, copy.deepcopy(body)))
         await asyncio.sleep(self.latency)
         fault = next((rule for rule in self._faults if rule.hits(verb, path)), None)
@@ -293,7 +293,7 @@ class MemoryTransport:
         return self._store(resource, item)
 
     def _change(self, resource: Resource, old: Object, new: Object) -> Object:
-        """Store what a write made of an object, within what this endpoint may change."""
+        """Store the result of a write, but keep the fields that this endpoint can't change."""
         fixed = ("uid", "name", "namespace", "creationTimestamp", "deletionTimestamp", "resourceVersion")
         identity = {name: old["metadata"][name] for name in fixed if name in old["metadata"]}
         new = {**new, "metadata": {**new.get("metadata", {}), **identity}}
@@ -351,7 +351,7 @@ class MemoryTransport:
 
 
 def _check_identity(old: Object, patch: Object) -> None:
-    """A patch that names a UID is meant for that object, not for another one of the same name."""
+    """Refuse a patch with another UID, because it is for another object with the same name."""
     uid = cast("Object", patch.get("metadata") or {}).get("uid")
     if uid and uid != old["metadata"]["uid"]:
         raise Invalid(422, "Invalid", f'metadata.uid: Invalid value: "{uid}": field is immutable')

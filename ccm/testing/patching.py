@@ -1,7 +1,7 @@
-"""The two ways in which we patch objects, as the API server does them. Pure; nothing given is changed.
+"""The two kinds of patches that we send, applied as by the API server. Pure; arguments stay unchanged.
 
-Of strategic merge we know the lists that matter to a cloud-controller-manager; all others are replaced whole,
-which is what Kubernetes does with lists that declare no merge key (taints, podCIDRs, ingress).
+The strategic merge patch merges only the lists that matter to a cloud-controller-manager. All other lists are
+replaced, as Kubernetes does with lists without a merge key (taints, podCIDRs, ingress).
 """
 
 from collections.abc import Mapping

@@ -55,7 +55,7 @@ class _File(Part, frozen=True):
 
 
 class _Files(Part, frozen=True):
-    """A Secret or ConfigMap as files; each names it in a field of its own."""
+    """A Secret or ConfigMap as files. Its name is in ``secret_name`` or ``name``."""
 
     secret_name: str = ""
     name: str = ""
@@ -72,7 +72,7 @@ class _Projected(Part, frozen=True):
 
 
 class _Volume(Part, frozen=True):
-    """A volume; of kinds that have no settings only the name is read."""
+    """A volume. Only its name is read if its kind can't contain settings."""
 
     name: str = ""
     secret: _Files | None = None
@@ -89,14 +89,14 @@ class _Container(Part, frozen=True):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What follows the program; charts write it into the command as well as into the arguments."""
+        """The words from the first flag on. Charts write flags into the command or into the arguments."""
         words = self.command + self.args
         first = next((place for place, word in enumerate(words) if word.startswith("--")), len(words))
         return words[first:]
 
 
 class PodSpec(Part, frozen=True):
-    """A Pod, as far as it says with which settings its program runs."""
+    """The fields of a Pod that determine the settings of its program."""
 
     containers: tuple[_Container, ...] = ()
     volumes: tuple[_Volume, ...] = ()
@@ -128,14 +128,14 @@ class Workload(Part, frozen=True):
 
 @dataclass(frozen=True)
 class Deployed:
-    """The flags' words, and the environment without what the caller has; ``own`` are the names of that."""
+    """The flags, and the variables except those that the caller's environment overrides (``own``)."""
 
     flags: tuple[str, ...]
     variables: Mapping[str, str]
     own: tuple[str, ...] = ()
 
     def describe(self, name: str) -> str:
-        """For people; no values, since some are secret."""
+        """A description without values, because some values are secret."""
         shell = f"; your shell's variables take precedence: {', '.join(self.own)}" if self.own else ""
         return f"• settings of {name}{shell}"
 
@@ -143,9 +143,9 @@ class Deployed:
 async def settings_from(name: str, transport: Transport, own: Mapping[str, str]) -> Deployed:
     """Read the settings of ``deployment/NAMESPACE/NAME`` or ``daemonset/…``; the namespace may be left out.
 
-    No Secret is read for variables of ``own``, the caller's environment. Raises ConfigurationError if the
-    name is wrong or there is no such object, and KubernetesError if the API server denies it, or a Secret
-    that it names.
+    Reads no Secret for variables of ``own``, the caller's environment. Raises ConfigurationError if the name
+    is wrong or the object doesn't exist. Raises KubernetesError if the API server denies access to the
+    object, or to a Secret or ConfigMap with its settings.
     """
     kind, *rest = name.split("/")
     if kind not in _PATHS or not 1 <= len(rest) <= 2 or not all(rest):
@@ -170,7 +170,7 @@ async def _content(transport: Transport, namespace: str, source: Source) -> Cont
         # A Secret has the same shape, with values in base64.
         found = await transport.get(f"/api/v1/namespaces/{namespace}/{kind}/{name}", ConfigMap)
     except NotFound:
-        return {}  # it is optional; otherwise the Pod would not run either
+        return {}  # it must be optional, because otherwise the Pod couldn't start
     if kind == "configmaps":
         return found.data
     return {key: base64.b64decode(value).decode(errors="replace") for key, value in found.data.items()}
@@ -214,7 +214,7 @@ def settings(pod: PodSpec, contents: Mapping[Source, Content], own: Mapping[str,
 def _without_files(
     pod: PodSpec, variables: Mapping[str, str], contents: Mapping[Source, Content]
 ) -> dict[str, str]:
-    """``X_FILE`` names a file in the Pod; here it is ``X`` with the file's content."""
+    """Replace ``X_FILE``, which names a file in the Pod, by ``X`` with the file's content if known."""
     result: dict[str, str] = {}
     for name, value in variables.items():
         files = list(_files(pod, value)) if name.endswith(_FILE) else []
@@ -227,7 +227,7 @@ def _without_files(
 
 
 def _key_of(variable: _Variable) -> tuple[Source, str] | None:
-    """Which key of what a variable's value comes from."""
+    """The Secret or ConfigMap, and the key, from which a variable's value comes."""
     origin = variable.value_from or _ValueFrom()
     if origin.secret_key_ref:
         return ("secrets", origin.secret_key_ref.name), origin.secret_key_ref.key
@@ -243,7 +243,7 @@ def _all_of(entry: _AllOf) -> Source | None:
 
 
 def _value(variable: _Variable, contents: Mapping[Source, Content]) -> str | None:
-    """None: an optional key that is not there, or something that only the Pod knows, like its node."""
+    """The value. None = an optional key is missing, or only the Pod knows the value, like its node."""
     if reference := _key_of(variable):
         source, key = reference
         return contents.get(source, {}).get(key)
@@ -251,7 +251,7 @@ def _value(variable: _Variable, contents: Mapping[Source, Content]) -> str | Non
 
 
 def _files(pod: PodSpec, path: str) -> Iterator[tuple[Source, str]]:
-    """Which keys of which Secrets or ConfigMaps a file in the container may be."""
+    """The possible Secrets or ConfigMaps, and their keys, of a file in the container."""
     for mount in pod.manager.volume_mounts:
         folder = mount.mount_path.rstrip("/") + "/"
         if not path.startswith(folder) or mount.sub_path:

@@ -1,8 +1,8 @@
 """``python -m ccm lint FILE ...``: checks the annotations of Services in manifests, offline.
 
-The same reader is used as in the cluster, so what passes here is understood there. Locations, zones and types
-are held against those that Hetzner had when this was written; certificates and networks, which only the cloud
-knows, are not checked; ``plan`` does that.
+``lint`` uses the CCM's parser, so the CCM accepts what ``lint`` accepts. Locations, zones and types are
+compared with :data:`_OFFERED`, which may be outdated. Only the cloud knows certificates and networks, so
+``plan`` checks these, and ``lint`` doesn't.
 """
 
 import difflib
@@ -47,7 +47,7 @@ def lint(
 ) -> tuple[int, list[str]]:
     """Check a file of YAML or JSON; returns the number of its Services of type LoadBalancer, and problems.
 
-    ``users`` says which Service has which Primary IP, and is added to. A problem says what would be right.
+    Adds to ``users``, which contains the user of each Primary IP. Problems contain the possible correction.
     Raises Unreadable if the file is neither YAML nor JSON.
     """
     try:
@@ -59,7 +59,7 @@ def lint(
             f"{name}: this is not YAML: a tag, such as !!bool, doesn't match the value that follows the tag"
         ) from error
     except (yaml.YAMLError, ValueError) as error:
-        # The parser's own words have the line, with a caret below the place.
+        # The parser's message contains the line, and a caret below the mistake.
         where = str(error).replace('"<unicode string>"', f'"{name}"')
         hint = "; render a chart's template first: helm template" if "{{" in text else ""
         raise Unreadable(f"{name}: this is not YAML: {where}{hint}") from error
@@ -80,7 +80,7 @@ def lint(
 
 
 def _decode(item: Mapping[str, Any]) -> tuple[Service, list[str]]:
-    """The Service, as far as it can be read, and what can't be."""
+    """The decodable part of a Service, and the mistakes in the rest."""
     annotations, mistakes = _texts(_part(item, "metadata").get("annotations"))
     whole = {**item, "metadata": {**_part(item, "metadata"), "annotations": annotations}}
     try:
@@ -93,7 +93,7 @@ def _decode(item: Mapping[str, Any]) -> tuple[Service, list[str]]:
 
 
 def _texts(annotations: object) -> tuple[dict[str, str], list[str]]:
-    """Annotations as the texts that their owner meant; names those that the API server would refuse."""
+    """Annotations as probably intended texts, and mistakes that the API server would refuse."""
     texts, mistakes = dict[str, str](), list[str]()
     if not isinstance(annotations, dict):
         return texts, mistakes if annotations is None else ["metadata.annotations isn't a mapping of strings"]
@@ -140,7 +140,7 @@ def _problems(service: Service, *, for_official: bool) -> Iterator[str]:
 
 
 def _taken(service: Service, users: dict[str, str]) -> Iterator[str]:
-    """A Primary IP is one load balancer's, and only Services that share have one together."""
+    """Report a Primary IP that several load balancers request; Services may share a load balancer."""
     annotations = service.metadata.annotations
     owner = annotations.get(f"{PREFIX}share", "").strip() or f"service {service.metadata.name}"
     for family in ("ipv4", "ipv6"):
@@ -152,10 +152,10 @@ def _taken(service: Service, users: dict[str, str]) -> Iterator[str]:
 
 
 def _misspelt_prefixes(annotations: Iterable[str]) -> Iterator[str]:
-    """Prefixes that are meant to be ours and are not."""
+    """Report prefixes that are probably misspelled forms of ours."""
     for name in annotations:
         prefix, slash, key = name.partition("/")
-        # As alike as load-balancer.hetzner.com or loadbalancer.hetzner.cloud; cloud providers' own are less.
+        # Finds load-balancer.hetzner.com and loadbalancer.hetzner.cloud, but no other providers' prefixes.
         alike = difflib.SequenceMatcher(None, prefix.lower() + "/", PREFIX).ratio() > _ALIKE
         if slash and alike and prefix + "/" != PREFIX:
             yield (
@@ -164,7 +164,7 @@ def _misspelt_prefixes(annotations: Iterable[str]) -> Iterator[str]:
 
 
 def _unknown(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Locations, zones and types that Hetzner did not have at that time: probably spelling mistakes."""
+    """Report locations, zones and types that aren't in :data:`_OFFERED`: probably spelling mistakes."""
     for key, known in _OFFERED.items():
         value = annotations.get(PREFIX + key, "").strip()
         if value and value.lower() not in known:
@@ -219,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _lint_all(files: Sequence[str], *, for_official: bool) -> int:
-    """Check every file: one that can't be read hides nothing of the others."""
+    """Check every file, even if another file can't be read."""
     services, findings, unreadable = 0, list[str](), list[Unreadable]()
     users: dict[str, str] = {}
     for name in files:

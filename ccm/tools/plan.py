@@ -38,7 +38,7 @@ SYNC_TIMEOUT = 60.0
 
 @dataclass
 class Findings:
-    """By subject, what would be done (an empty list is nothing), and why it can't be planned."""
+    """By subject, the steps (empty = nothing to do), or the error that prevents a plan."""
 
     steps: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     errors: dict[str, str] = field(default_factory=dict[str, str])
@@ -122,7 +122,7 @@ def _named(subject: str, findings: Findings) -> Findings:
 
 
 def _chosen(name: str, context: ControllerContext) -> list[Service]:
-    """The Services that are ours to serve, and that a name means; empty = all."""
+    """Our Services with the given name, or ``namespace/name``; empty = all of our Services."""
     flags = context.options.flags
     classes = Classes(frozenset(flags["load-balancer-classes"]), flags["services-without-class"])
     services = sorted(context.services.items(), key=lambda item: item.metadata.key)
@@ -149,7 +149,7 @@ async def _services(name: str, context: ControllerContext, findings: Findings) -
                 found = await balancers.find(view_of(service))
                 gone = "deleted " if service.metadata.deletion_timestamp else ""
                 steps = ["remove its load balancer"] if found is not None else []
-                findings.steps[f"service {key}"] = [*steps, f"let the {gone}Service go"]
+                findings.steps[f"service {key}"] = [*steps, f"remove the finalizer from the {gone}Service"]
             elif name:
                 findings.steps[f"service {key}"] = []
         except CloudError as error:
@@ -212,7 +212,7 @@ async def _nodes(name: str, context: ControllerContext, findings: Findings) -> N
 
 
 def _node_steps(node: Node, answer: Instance | CloudError, options: Options) -> list[str]:
-    """What the controllers of Nodes would do, those of them that run."""
+    """The steps of the enabled controllers for a Node."""
     if isinstance(answer, NotOurs):
         return []
     if isinstance(answer, CloudError) and not isinstance(answer, InstanceNotFound):
@@ -226,7 +226,7 @@ def _node_steps(node: Node, answer: Instance | CloudError, options: Options) -> 
 
 
 def _description_steps(node: Node, instance: Instance, *, refresh_labels: bool) -> list[str]:
-    """What would be written to a Node."""
+    """The steps that write addresses, provider ID and labels, and remove the taint."""
     steps: list[str] = []
     is_new = has_taint(node, UNINITIALIZED_TAINT) or not node.spec.provider_id
     if instance.addresses or is_new:
@@ -319,7 +319,7 @@ _WHERE_SETTINGS_ARE = (
 
 @dataclass(frozen=True)
 class Asked:
-    """The command line; what it does not ask for is empty, ``flags`` are the words of the manager's flags."""
+    """The parsed command line; missing options are empty, and ``flags`` are the manager's flags."""
 
     subject: str
     other: str
@@ -328,7 +328,7 @@ class Asked:
 
 
 def read_command_line(words: Sequence[str]) -> Asked:
-    """Tell our own options from the manager's flags."""
+    """Separate our own options from the manager's flags."""
     rest = list(words)
     subject = rest.pop(0) if rest and not rest[0].startswith("-") else ""
     own = {"--for": "", "--settings-from": ""}
@@ -343,7 +343,7 @@ def read_command_line(words: Sequence[str]) -> Asked:
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
-    """The command, by default with this process' words and variables; returns the exit code."""
+    """Run the command, by default with this process' arguments and environment; returns the exit code."""
     asked = read_command_line(sys.argv[2:] if arguments is None else arguments)
     variables = os.environ if environment is None else environment
     flags = parse_flags(FLAGS, asked.flags)
@@ -365,7 +365,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 def together(
     asked: Asked, own: ParsedFlags, deployed: Deployed, variables: Mapping[str, str]
 ) -> tuple[ParsedFlags, Mapping[str, str]]:
-    """Settings of the Deployment, with what was given here on top."""
+    """Settings of the Deployment; this command's own flags and variables take precedence."""
     flags = parse_flags(FLAGS, [*deployed.flags, *asked.flags])
     # The way from a Pod to the API server doesn't work here.
     reach = {name: own[name] for name in ("kubeconfig", "master")}
@@ -393,7 +393,7 @@ def _plan(asked: Asked, flags: ParsedFlags, variables: Mapping[str, str]) -> int
 async def _connect(flags: ParsedFlags, variables: Mapping[str, str]) -> KubernetesTransport:
     return await KubernetesTransport.connect(
         environment=variables,
-        # As kubectl, since a person types this; the manager itself takes nothing from KUBECONFIG.
+        # Like kubectl, because users run this command. The manager itself ignores KUBECONFIG.
         kubeconfig=flags["kubeconfig"] or variables.get("KUBECONFIG", ""),
         master=flags["master"],
         user_agent=f"cloud-controller-manager/v{VERSION}",
@@ -421,5 +421,5 @@ async def _run(
     failed = print_errors((f"{name}: {why}" for name, why in findings.errors.items()), FAILED)
     if findings.errors:
         return failed
-    # As with lint: what the other one would do differently is a finding, and a plan isn't.
+    # As with lint: differences of the other CCM are findings, but the steps of a plan aren't.
     return FAILED if asked.other and any(findings.steps.values()) else OK

@@ -5,7 +5,7 @@ Only one worker processes a key at a time, so a Service's load balancer has one 
 Nodes when processing starts, so a slow sync never overwrites a newer set of Nodes with an older set.
 
 Intended differences to upstream: Events only after a change; no action for a Service under deletion without
-our finalizer; of a Service with a foreign class, only our own old finalizer is removed; drift (including the
+our finalizer; from a Service with a foreign class, only our own old finalizer is removed; drift (also of the
 status) is repaired, with increasing delays if another client also writes; Nodes that are drained before their
 deletion are removed immediately; the changes of one Service are rate-limited, to protect other Services.
 """

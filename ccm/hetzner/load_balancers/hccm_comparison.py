@@ -111,7 +111,7 @@ def _class(name: str) -> Iterator[str]:
 
 
 def _adopted(service: ServiceView, balancer: LoadBalancer | None) -> Iterator[str]:
-    """A label stays after its annotation is removed: our CCM releases, theirs deletes the load balancer."""
+    """Without the annotation, its label stays: our CCM keeps the load balancer, theirs deletes it."""
     if balancer is None or ADOPTED not in balancer.labels or balancer.protection.delete:
         return
     if not service.annotations.get(PREFIX + "adopt", "").strip():

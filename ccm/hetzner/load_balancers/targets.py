@@ -25,7 +25,7 @@ class Target:
 
     @property
     def identity(self) -> Identity:
-        """The identity of the target in the API, which excludes the use of the private address."""
+        """The target's identity in the API, which doesn't depend on the use of the private address."""
         return self.server, self.ip
 
     def __str__(self) -> str:

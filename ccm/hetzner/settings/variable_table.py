@@ -288,7 +288,7 @@ VARIABLES: tuple[Variable, ...] = (
         (
             "CCM_CERTIFICATE_NAMESPACES",
             NAMESPACES,
-            "The namespaces whose Services may use certificates that have the label of another owner.",
+            "The namespaces whose Services may use certificates whose labels name another owner.",
         ),
         (
             "CCM_UNLABELLED_CERTIFICATE_NAMESPACES",

@@ -1,22 +1,22 @@
 """A test suite that any cloud can run against its own implementation of :mod:`ccm.cloud`: a pytest plugin.
 
-Say how machines come and go in your cloud in a subclass of :class:`Harness`. Then either run the whole suite
-without writing a test::
+In a subclass of :class:`Harness`, implement how your cloud creates and deletes machines. Then either run the
+whole suite without your own tests::
 
     pytest -p ccm.testing.conformance --pyargs ccm.testing.conformance.suite --ccm-harness=MODULE:CLASS
 
-or inherit what you want in tests of your own, with ``-p ccm.testing.conformance`` in pytest's ``addopts``::
+or inherit the needed classes in your own tests, with ``-p ccm.testing.conformance`` in pytest's ``addopts``::
 
     class TestMyCloud(InstancesConformance, NodeControllersConformance): ...
 
-What the cloud, or the harness, does not offer is skipped. Needs the extra ``conformance``.
+Tests of features that the cloud or the harness lacks are skipped. Needs the extra ``conformance``.
 docs/tutorial/6-another-cloud.md has a complete example.
 """
 
 from ccm.testing.conformance.plugin import MODULES, harness_named_by_option, pytest_addoption
 
 # isort: split
-# pytest explains failed assertions in these modules only if it hears of them before they are imported.
+# pytest explains failed assertions in these modules only if they are registered before their import.
 import pytest
 
 pytest.register_assert_rewrite(*MODULES)

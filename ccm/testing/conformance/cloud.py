@@ -21,7 +21,7 @@ class CloudConformance:
         assert any(one is not None for one in (cloud.instances, cloud.load_balancers, cloud.routes))
 
     async def test_started_it_is_well(self, harness: Harness) -> None:
-        """Readiness asks often and must not wait for the cloud."""
+        """The readiness check calls it often, and must not wait for the cloud."""
         assert harness.cloud.healthy() is None
 
     async def test_it_may_be_closed_twice(self, harness: Harness) -> None:

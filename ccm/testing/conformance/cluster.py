@@ -1,4 +1,4 @@
-"""A cluster in memory, in which the controllers work with the cloud that is checked."""
+"""A cluster in memory, in which the controllers use the tested cloud."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -16,13 +16,13 @@ from ccm.testing.memory_transport import MemoryTransport
 
 NODES = "/api/v1/nodes"
 SERVICES = "/api/v1/namespaces/conformance/services"
-SECONDS = 20.0  # that a real cloud may take for one change
+SECONDS = 20.0  # maximum time for one change in a real cloud
 PERIOD = 0.02
 Object = dict[str, Any]
 
 
 class Cluster:
-    """Objects, and informers that follow them."""
+    """An API server in memory, with informers for Nodes and Services."""
 
     def __init__(self) -> None:
         self.transport = MemoryTransport()
@@ -36,7 +36,7 @@ class Cluster:
         self._tasks.append(asyncio.create_task(work))
 
     async def stop(self) -> None:
-        """End everything; a controller must not have ended before."""
+        """End all controllers; fails if one has ended before."""
         ended = [task for task in self._tasks if task.done()]
         for task in self._tasks:
             task.cancel()
@@ -44,13 +44,13 @@ class Cluster:
         assert not ended, "a controller ended by itself"
 
     async def until(self, check: Callable[[], object]) -> None:
-        """Wait for something to be so."""
+        """Wait until the check is true."""
         async with asyncio.timeout(SECONDS):
             while not check():  # noqa: ASYNC110 - a cloud sets no event
                 await asyncio.sleep(PERIOD)
 
     async def settle(self) -> None:
-        """Let the informers hear of what was written."""
+        """Wait a moment, so that the informers receive the last changes."""
         await asyncio.sleep(PERIOD)
 
     def node(self, name: str) -> Object:
@@ -74,7 +74,7 @@ class Cluster:
 
 @asynccontextmanager
 async def open_cluster() -> AsyncGenerator[Cluster, None]:
-    """An empty cluster with informers that are complete."""
+    """An empty cluster with synced informers."""
     cluster = Cluster()
     cluster.run(cluster.nodes.run())
     cluster.run(cluster.services.run())
@@ -87,14 +87,14 @@ async def open_cluster() -> AsyncGenerator[Cluster, None]:
 
 
 def impatient_queue(name: str) -> WorkQueue:
-    """A queue that tries again soon."""
+    """A queue with short delays before retries."""
     return WorkQueue(name, limiter=RetryLimiter(PERIOD, 0.5))
 
 
 def node_object(
     name: str, provider_id: str = "", *, ready: bool = True, pod_cidr: str = "", internal_ip: str = ""
 ) -> Object:
-    """A Node; without a provider ID as a kubelet with an external cloud provider registers it."""
+    """A Node. Without a provider ID, it has the taint *uninitialized*, as from a kubelet."""
     taint = {"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}
     spec: Object = {"providerID": provider_id} if provider_id else {"taints": [taint]}
     if pod_cidr:

@@ -62,11 +62,11 @@ class Harness(abc.ABC):
 
     async def create_foreign_resources(self) -> None:
         """Create load balancers and routes that belong to others."""
-        pytest.skip("this harness can't act as another client of the cloud")
+        pytest.skip("this harness can't create load balancers and routes that belong to others")
 
     async def foreign_resources(self) -> object:
         """The load balancers and routes of others, for a comparison."""
-        pytest.skip("this harness can't act as another client of the cloud")
+        pytest.skip("this harness can't list load balancers and routes that belong to others")
 
     def service(self, name: str = "web", *, port: int = 80, uid: str = "") -> ServiceView:
         """A Service that the cloud's load balancers can serve."""

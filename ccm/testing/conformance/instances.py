@@ -78,7 +78,7 @@ class InstancesConformance:
 
     @pytest.mark.parametrize("rest", ["", "?", "0", "-1", "1/2/3", "²", " 1", "9" * 40, "a" * 300, "ü\n"])
     async def test_an_odd_provider_id_is_an_error_of_the_contract(self, harness: Harness, rest: str) -> None:
-        """People edit Nodes; nothing but a CloudError may come of it, and no other machine."""
+        """Users can edit Nodes. The result must be a CloudError, and never another machine."""
         instances = harness.instances
         scheme = (await harness.add_machine("a")).partition("://")[0]
         node = NodeView("a", f"{scheme}://{rest}")
@@ -107,13 +107,13 @@ class InstancesConformance:
             await instances.get(NodeView("a"), accepted_age=0)
 
     async def test_a_successor_of_the_same_name_is_another_machine(self, harness: Harness) -> None:
-        """The old Node must not live on with the new machine."""
+        """The old Node must not get the new machine."""
         instances = harness.instances
         old = await harness.add_machine("a")
         await harness.remove_machine(old)
         new = await harness.add_machine("a")
         if new == old:
-            pytest.skip("provider IDs are names here")
+            pytest.skip("the provider IDs of this cloud are names")
         with pytest.raises(InstanceNotFound):
             await instances.get(NodeView("a", old), accepted_age=0)
         assert (await instances.get(NodeView("a"), accepted_age=0)).provider_id == new
@@ -125,7 +125,7 @@ class InstancesConformance:
             await instances.get(NodeView("a", harness.foreign_provider_id), accepted_age=60)
 
     async def test_a_machine_that_is_off_is_there_and_off(self, harness: Harness) -> None:
-        """It must never look absent; and on again it is on."""
+        """A machine that is off must not seem to be missing."""
         instances = harness.instances
         provider_id = await harness.add_machine("a")
         await harness.power_off(provider_id)
@@ -149,7 +149,7 @@ class InstancesConformance:
         assert await instances.list([], accepted_age=60) == {}
 
     async def test_a_list_has_no_end(self, harness: Harness) -> None:
-        """A cloud that reads only the first page of an API deletes the Nodes on the second."""
+        """If a cloud reads only the first page of machines, the other machines' Nodes are deleted."""
         instances = harness.instances
         added = {f"n{number}": "" for number in range(_MORE_THAN_A_PAGE)}
         for name in added:
@@ -169,7 +169,7 @@ class InstancesConformance:
         assert {answer.provider_id for answer in answers} == {provider_id}
 
     async def test_no_answer_is_no_absence(self, harness: Harness) -> None:
-        """A cloud that takes an error for absence deletes Nodes."""
+        """If a cloud treats an error as a missing machine, its Node is deleted."""
         instances = harness.instances
         provider_id = await harness.add_machine("a")
         node = NodeView("a", provider_id)

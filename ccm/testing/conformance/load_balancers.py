@@ -21,7 +21,7 @@ async def _nodes(harness: Harness, *names: str) -> list[NodeView]:
 
 
 def _check(result: LoadBalancerResult) -> None:
-    """Whatever is returned goes into a Service's status and into Events."""
+    """Check what the controller writes into a Service's status and into Events."""
     for entry in result.ingress:
         assert bool(entry.ip) != bool(entry.hostname), "set either an IP address or a host name"
         assert entry.ip_mode in {"", "VIP", "Proxy"}
@@ -82,7 +82,7 @@ class LoadBalancersConformance:
         assert not (await harness.load_balancers.ensure(both, nodes[::-1])).steps
 
     async def test_it_may_have_no_nodes_yet(self, harness: Harness) -> None:
-        """Its address is known before the first node is there."""
+        """The load balancer has an address even without Nodes."""
         nodes = await _nodes(harness, "a")
         made = await harness.load_balancers.ensure(harness.service(), [])
         assert made.ingress
@@ -93,7 +93,7 @@ class LoadBalancersConformance:
         assert await harness.load_balancers.find(harness.service()) is not None
 
     async def test_nodes_that_are_not_ours_do_no_harm(self, harness: Harness) -> None:
-        """Another cloud's, and one that is not initialized yet."""
+        """A Node of another cloud, and a Node that isn't initialized yet."""
         nodes = await _nodes(harness, "a")
         strangers = [NodeView("x", harness.foreign_provider_id), NodeView("y")]
         await _settle(harness, [*nodes, *strangers])
@@ -119,7 +119,7 @@ class LoadBalancersConformance:
         assert not (await harness.load_balancers.delete(one)).steps
 
     async def test_a_successor_of_the_same_name_is_another_service(self, harness: Harness) -> None:
-        """A Service is its UID: what was made for the old one is not the new one's."""
+        """The UID identifies a Service, so the new Service doesn't own the old one's load balancer."""
         nodes = await _nodes(harness, "a")
         old, new = harness.service(uid="uid-of-the-old-one"), harness.service(uid="uid-of-the-new-one")
         await harness.load_balancers.ensure(old, nodes)
@@ -129,7 +129,7 @@ class LoadBalancersConformance:
         assert await harness.load_balancers.find(new) is not None
 
     async def test_many_at_once_make_one(self, harness: Harness) -> None:
-        """Work on one Service is serialized; there is nothing left after one deletion."""
+        """Work on one Service is serialized, so one deletion removes everything."""
         nodes = await _nodes(harness, "a")
         service = harness.service()
         results = await asyncio.gather(*(harness.load_balancers.ensure(service, nodes) for _ in range(5)))
@@ -149,9 +149,9 @@ class LoadBalancersConformance:
         assert [await harness.load_balancers.find(service) for service in services] == [None] * len(services)
 
     async def test_only_the_last_spec_counts(self, harness: Harness) -> None:
-        """Any sequence of specs ends as the last one alone would."""
+        """After any sequence of specs, the result is as with only the last spec."""
         machines = await _nodes(harness, "a", "b", "c")
-        random = Random(7)  # noqa: S311 - the same walk for everybody
+        random = Random(7)  # noqa: S311 - the same steps in every run
         for _ in range(_RANDOM_STEPS):
             service = harness.service(random.choice(["one", "two"]), port=random.choice([80, 81, 82]))
             nodes = random.sample(machines, random.randint(0, 3))

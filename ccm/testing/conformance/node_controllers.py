@@ -1,4 +1,4 @@
-"""What the controllers make of a cloud's machines: Nodes come to life, and go when their machines do."""
+"""How the controllers use a cloud's machines: they initialize Nodes, and delete those without a machine."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ _PERIOD = 0.01
 
 
 async def _monitor(harness: Harness, cluster: Cluster) -> None:
-    """Look at Nodes more often than a deletion has to be confirmed."""
+    """Check Nodes more often than the confirmation of a deletion requires."""
     await cluster.settle()
     options = NodeLifecycleOptions(monitor_period=_PERIOD, longest_interval=_PERIOD)
     controller = NodeLifecycleController(
@@ -28,7 +28,7 @@ async def _monitor(harness: Harness, cluster: Cluster) -> None:
 
 
 async def _initialize(harness: Harness, cluster: Cluster, name: str) -> None:
-    """Look once at a new Node; that it fails is up to the test."""
+    """Reconcile a new Node once. After a failure, the Node must still have its taint."""
     await cluster.settle()
     controller = NodeController(harness.instances, cluster.transport, cluster.nodes, cluster.recorder)
     try:
@@ -88,7 +88,7 @@ class NodeControllersConformance:
             assert cluster.names() == ["b"]
 
     async def test_not_all_nodes_go_at_once(self, harness: Harness) -> None:
-        """When all machines are gone, the view is more likely to be wrong than the world."""
+        """If all machines seem to be gone, the cloud's data is probably wrong."""
         harness.instances  # noqa: B018
         async with open_cluster() as cluster:
             for name in ("a", "b", "c"):

@@ -1,4 +1,4 @@
-"""What pytest gets from us: the option that names a harness, and the fixture ``harness``."""
+"""The plugin for pytest: the option that names a harness, and the fixture ``harness``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODULES = tuple(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the harness be named on the command line."""
+    """Add the option that names the harness."""
     group = parser.getgroup("ccm", "conformance of clouds")
     group.addoption(
         OPTION,
@@ -39,9 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest_asyncio.fixture(name="harness")  # the name of a module here, so the function has another one
+@pytest_asyncio.fixture(name="harness")  # a module has this name, so the function has another
 async def harness_named_by_option(request: pytest.FixtureRequest) -> AsyncGenerator[Harness, None]:
-    """The harness that ``--ccm-harness`` names, opened; tests may define a fixture of their own."""
+    """The opened harness that ``--ccm-harness`` names. Tests may define their own fixture instead."""
     async with load(str(request.config.getoption(OPTION))).opened() as one:
         yield one
 

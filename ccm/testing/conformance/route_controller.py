@@ -1,4 +1,4 @@
-"""What the route controller makes of a cloud's routes."""
+"""How the route controller uses a cloud's routes."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def _start(harness: Harness, cluster: Cluster) -> None:
 
 
 async def _add_node(harness: Harness, cluster: Cluster, name: str, number: int) -> Route:
-    """A Node with its machine; the route that it should have."""
+    """Add a Node with its machine; returns the route that it should have."""
     machine = await add_machine(harness, name)
     cidr, address = f"10.244.{number}.0/24", machine.address
     cluster.transport.put(NODES, node_object(name, machine.provider_id, pod_cidr=cidr, internal_ip=address))

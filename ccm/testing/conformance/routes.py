@@ -12,7 +12,7 @@ _SEVERAL = 5
 
 
 async def add_machine(harness: Harness, name: str) -> Machine:
-    """Have a running machine; returns it as the network shows it."""
+    """Create a running machine; returns its entry in the table of the network."""
     routes = harness.routes
     provider_id = await harness.add_machine(name)
     machines = (await routes.list(accepted_age=0)).machines.values()
@@ -88,7 +88,7 @@ class RoutesConformance:
         assert _has(await harness.routes.list(accepted_age=0), first)
 
     async def test_many_at_once_are_all_made(self, harness: Harness) -> None:
-        """A network that takes one change at a time is the cloud's concern, not the caller's."""
+        """If a network accepts only one change at a time, the cloud must wait, not the caller."""
         wanted = [await _route(harness, f"n{number}", f"10.244.{number}.0/24") for number in range(_SEVERAL)]
         await asyncio.gather(*(harness.routes.create(route) for route in wanted))
         assert set(wanted) <= set((await harness.routes.list(accepted_age=0)).routes)

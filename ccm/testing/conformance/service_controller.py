@@ -1,4 +1,4 @@
-"""What the service controller makes of a cloud's load balancers."""
+"""How the service controller uses a cloud's load balancers."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ async def _add_node(harness: Harness, cluster: Cluster, name: str) -> None:
 
 
 def _put(harness: Harness, cluster: Cluster, *, kind: str = "LoadBalancer") -> None:
-    """The Service ``web`` as a person applies it; what the controller wrote stays."""
+    """Apply the Service ``web`` like a user; the fields that the controller wrote stay."""
     view = harness.service()
     ports = [
         {"port": port.port, "nodePort": port.node_port, "protocol": port.protocol} for port in view.ports
@@ -55,7 +55,7 @@ def _put(harness: Harness, cluster: Cluster, *, kind: str = "LoadBalancer") -> N
 
 @asynccontextmanager
 async def _served(harness: Harness) -> AsyncGenerator[Cluster, None]:
-    """A cluster with the Node ``a``, whose Service ``web`` the controller has given an address."""
+    """A cluster with the Node ``a``. Its Service ``web`` has an address from the controller."""
     async with open_cluster() as cluster:
         await _add_node(harness, cluster, "a")
         _put(harness, cluster)

@@ -178,8 +178,8 @@ def labels_after(
     """The labels of a load balancer after a Service leaves it. Another Service becomes the owner.
 
     The new owner's name is unknown here, so the old name is removed. The next sync of the new owner writes
-    its name and namespace. Until then, the old namespace stays, because all namespaces match without this
-    label. ``owners`` contains the UIDs by listener port.
+    its name and namespace. Until then, the old namespace stays, because without this label, all namespaces
+    match. ``owners`` contains the UIDs by listener port.
     """
     own = frozenset({service.uid})
     left = {key: value for key, value in labels.items() if not is_own_port(key, value, own)}

@@ -130,7 +130,7 @@ class Release(Step):
 
 
 def create(desired: DesiredState, parts: Sequence[Change]) -> Create:
-    """The step that creates a load balancer as ``desired``; ``parts`` would make it from :data:`NOTHING`."""
+    """The step that creates a load balancer as ``desired``; ``parts``: the changes from :data:`NOTHING`."""
     body = creation_body(desired, parts)
     bodies = [body]
     if desired.targets:
