@@ -51,7 +51,7 @@ def client_variables(endpoint: str, token: str) -> dict[str, str]:
 def past_proxies(environment: Mapping[str, str], public_range: Iterable[IPv4Address] = ()) -> dict[str, str]:
     """If the environment has a proxy, the variables with which clients bypass it for this machine.
 
-    The value lists each address, those of the public range, too, because some clients don't support ranges.
+    The value lists every single address, even of the public range, because some clients don't support ranges.
     """
     if not any(environment.get(name) or environment.get(name.lower()) for name in PROXIES):
         return {}

@@ -1,4 +1,4 @@
-"""The interface of backends, which create machines, networks, and load balancers; and one of records."""
+"""The interface of backends, which create machines, networks and load balancers, and one without effects."""
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -233,9 +233,9 @@ class Backend(Protocol):
     async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
         """Sets the rules of public interfaces by server ID.
 
-        Other servers accept all traffic. These accept inbound traffic that matches an inbound rule, and
-        outbound traffic if it matches an outbound rule or there is none. Replies always pass. Calls don't
-        overlap.
+        Servers without rules here accept all traffic. The others accept inbound traffic that matches an
+        inbound rule. They accept outbound traffic that matches an outbound rule, or all without such a rule.
+        Replies always pass. Calls don't overlap.
         """
 
     async def put_load_balancer(self, load_balancer: LoadBalancerSpec) -> None:

@@ -32,10 +32,10 @@ def compiled(path: str, source: bytes, *, docstrings: bool) -> bytes:
 
 
 def canonical(code: CodeType) -> CodeType:
-    """The same code, of strings that no longer tell what else this interpreter has loaded.
+    """The same code with one object per string: its bytes don't depend on what this interpreter has loaded.
 
-    A name that a loaded module has as well is that module's object, and an equal constant another one, which
-    ``marshal`` writes once more.
+    A name that a loaded module has, too, is that module's string. An equal constant is then another string,
+    which ``marshal`` writes separately.
     """
     strings = {name: sys.intern(name) for name in _names(code)}
     return _with(code, strings)

@@ -58,6 +58,6 @@ def read(path: Path = PATH) -> Lock:
 
 
 def write(suite: str, pins: Iterable[Pin], path: Path = PATH) -> None:
-    """Writes the lock file, a package a line's block, so that a change is easy to review."""
+    """Writes the lock file, one property per line, so that a change is easy to review."""
     content = {"suite": suite, "packages": [asdict(pin) for pin in sorted(pins)]}
     path.write_text(json.dumps(content, indent=1) + "\n")

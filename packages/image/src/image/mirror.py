@@ -50,9 +50,9 @@ class Mirror:
     cache: Path  # folder for files by their hash
 
     def fetch(self, path: str, most: int) -> bytes | None:
-        """A file of an archive, not compared with anything, or None where no archive has it.
+        """A file of an archive, whose content isn't checked; None if all archives answer and none has it.
 
-        MirrorError if no archive has it, and one of them did not answer.
+        MirrorError if an archive doesn't answer, and no other archive has the file.
         """
         failures: list[MirrorError] = []
         for root in self.roots:

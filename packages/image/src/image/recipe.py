@@ -97,7 +97,7 @@ def settings() -> dict[str, object]:
 
 
 def is_kept(path: str) -> bool:
-    """Whether a file of a Debian package, by its path from the root, belongs into the image."""
+    """Whether a file of a Debian package, by its path from the root, belongs in the image."""
     parts = path.split("/")
     if parts[:2] == ["usr", "bin"]:
         return path == PROGRAM

@@ -1,4 +1,4 @@
-"""Moves the pins of Debian packages on: the newest versions of Debian's signed lists, for ``./dev lock``."""
+"""Updates the pins of Debian packages to the newest versions in Debian's signed lists, for ``./dev lock``."""
 
 import hashlib
 import lzma
@@ -146,8 +146,8 @@ def _suites(mirror: Mirror, verify: Verify, now: datetime) -> Iterator[tuple[str
 def _check_time(suite: str, release: Release, now: datetime) -> None:
     """Old lists are signed, too: a replay of them would withhold security updates.
 
-    Those of updates, security's too, say until when they are valid; that of a stable release itself, which
-    changes every few months, does not. https://wiki.debian.org/DebianRepository/Format#Date.2C_Valid-Until
+    Lists of updates and security updates say until when they are valid. The list of a stable release itself,
+    changed every few months, does not. https://wiki.debian.org/DebianRepository/Format#Date.2C_Valid-Until
     """
     made, ends = _time(suite, release, "Date"), _time(suite, release, "Valid-Until")
     clock = f". The time on this machine is {now:%Y-%m-%d %H:%M} UTC"

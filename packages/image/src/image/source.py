@@ -113,7 +113,7 @@ def read_source(root: Path = ROOT, environment: Mapping[str, str] = os.environ) 
 
 
 def package_files(package: Path) -> dict[str, Entry]:
-    """The files of a Python package that belong into an image, by path relative to the package's parent."""
+    """The files of a Python package that belong in an image, by path relative to the package's parent."""
     return {
         path.relative_to(package.parent).as_posix(): File(path.read_bytes())
         for path in package.rglob("*")

@@ -1,7 +1,7 @@
 """A second image, for looking around in a cluster: a shell, curl, dig, ip, tcpdump.
 
-It is made of Debian's packages as the CCM's image is, and pinned in ``image/toolbox.lock``. BusyBox is what a
-shell is nothing without; its own shell is left alone, for it takes BusyBox's ``ip`` for ``ip``.
+It is made of Debian's packages as the CCM's image is, and pinned in ``image/toolbox.lock``. BusyBox has the
+basic commands. Its shell isn't used, because that shell runs BusyBox's ``ip`` instead of iproute2's.
 """
 
 from pathlib import Path
@@ -78,7 +78,7 @@ def write(mirror: Mirror, platform: Platform, target: IO[bytes]) -> None:
 
 
 def is_kept(path: str) -> bool:
-    """Whether a file of a Debian package, by its path from the root, belongs into the image."""
+    """Whether a file of a Debian package, by its path from the root, belongs in the image."""
     parts = path.split("/")
     if parts[:2] in (["usr", "bin"], ["usr", "sbin"]):
         return parts[-1] in _PROGRAMS

@@ -1,4 +1,4 @@
-"""Programs that help to build, run with time limits and errors that say what they said."""
+"""Programs that help to build, run with time limits; errors contain the end of their output."""
 
 import subprocess
 from collections.abc import Mapping, Sequence

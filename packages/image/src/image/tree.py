@@ -1,4 +1,4 @@
-"""Files of an image in memory: no file system's rights, times or letter cases get between."""
+"""Files of an image in memory, unaffected by rights, times or letter cases of a file system."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

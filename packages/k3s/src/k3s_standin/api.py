@@ -108,7 +108,7 @@ class ApiClient:
     def watch(self, path: str, version: str) -> Iterator[Any]:
         """The events of a collection after a resource version; the server ends the watch after 5 minutes.
 
-        Errors after the response's begin are events of type ``ERROR``.
+        Errors after the beginning of the response are events of type ``ERROR``.
         """
         query = f"watch=1&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
         return self._lines("GET", f"{path}?{query}", None, WATCH_SECONDS + TIMEOUT_SECONDS)

@@ -1,7 +1,7 @@
 """What a joining server receives: the certificate authorities and keys of the cluster.
 
-Names and path are k3s's. A client with the token of servers gets them. A restored snapshot of etcd contains
-them, too, encrypted with the token.
+Names and path are k3s's. A client with the token of servers gets the files. A restored snapshot of etcd also
+contains the files, encrypted with the token.
 """
 
 import base64

@@ -102,7 +102,7 @@ def _split(spec: str) -> tuple[tzinfo | None, str]:
 
 
 def _zone(name: str) -> tzinfo | None:
-    """As Go's time.LoadLocation knows it."""
+    """The time zone that Go's time.LoadLocation finds by this name; None is the machine's."""
     if name == "Local":
         return None
     if name in {"", "UTC"}:

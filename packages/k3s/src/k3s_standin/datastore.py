@@ -138,11 +138,11 @@ def client_urls(members: Sequence[Member], address: str) -> list[str]:
 
 
 def serves_clients(wanted: ControlPlane) -> bool:
-    """Whether this server's etcd serves clients: it begins when the others have received its name.
+    """Whether this server's etcd serves clients: a member begins when the others have received its name.
 
-    One that starts from a snapshot, as all do since etcd 3.6 once the cluster has had a hundred writes, may
-    never notice: it drops its connections at that moment, or finds its name in the snapshot. It tries again
-    after 5 seconds and twice the election timeout, which are 15 with k3s's; after a restart, immediately.
+    Since etcd 3.6, new members of a cluster with a hundred writes start from a snapshot. They may miss that
+    moment: connections drop, or the snapshot has the name already. Such a member retries 15 seconds later (5,
+    and twice k3s's election timeout), or immediately after a restart.
     """
     try:
         client(wanted, seconds=PROBE_SECONDS).status()

@@ -1,7 +1,7 @@
-"""YAML as Go's yaml.v2 reads it: Kubernetes through sigs.k8s.io/yaml, which converts it to JSON, and k3s.
+"""YAML as Go's yaml.v2 reads it for k3s, and for Kubernetes through sigs.k8s.io/yaml, a converter to JSON.
 
-PyYAML reads ``2026-01-31`` as a date, which JSON doesn't have, ``22:22`` as a number to the base 60, and
-``1e3`` and ``y`` as texts. yaml.v2 reads two texts, a number and true.
+PyYAML reads ``2026-01-31`` as a date, which JSON doesn't have, ``22:22`` as a number in base 60, and ``1e3``
+and ``y`` as texts. yaml.v2 reads the first two as texts, ``1e3`` as a number and ``y`` as true.
 """
 
 import base64
@@ -30,7 +30,7 @@ _OCTAL = re.compile(r"\A([-+]?)0(?=[0-7])")
 def load_documents(text: str) -> list[Any]:
     """The documents in a text, with JSON's types; an empty one is None.
 
-    ValueError names the place of what is no YAML or no JSON type; RecursionError: it is nested too deeply.
+    ValueError names the place of invalid YAML or of a type that JSON lacks. RecursionError: too deep nesting.
     """
     try:
         return list(yaml.load_all(text, Loader=Loader))

@@ -25,7 +25,7 @@ PERIOD_SECONDS = 15.0
 """Between reads of the folder."""
 
 _EAGER_SECONDS = 0.5
-"""The pause in seconds between retries just after the start. A manifest may refer to objects of the start."""
+"""The pause in seconds between retries after the start, when objects that a manifest needs may be missing."""
 
 _ENDINGS = (".yaml", ".yml", ".json")
 

@@ -20,7 +20,7 @@ class Mirror(threading.Thread):
     def __init__(
         self, api: ApiClient, path: str, read: Callable[[Mapping[str, Any]], Any], changed: Callable[[], None]
     ) -> None:
-        """Starts nothing; ``changed`` is called in this thread. ``read`` gives None to leave one out."""
+        """Starts nothing. The thread calls ``changed``. Objects are left out if ``read`` returns None."""
         super().__init__(name=f"watch {path}", daemon=True)
         self._api, self._path, self._read, self._changed = api, path, read, changed
         self._reported = -_REPORT_SECONDS

@@ -1,8 +1,8 @@
 """The stand-in's flannel: a network for this node's Pods, and nothing between nodes.
 
 The cloud network's routes lead to other nodes' Pods. With ``--flannel-backend=none`` there is no network, as
-in k3s: the user of the flag installs one. ``ccm_pulumi`` does, with a bridge and rules like these; it says
-why there are two (``ccm_pulumi/cluster/pod_network.py``).
+in k3s: the user of the flag installs one. ``ccm_pulumi`` installs one with a bridge and rules like these;
+``ccm_pulumi/cluster/pod_network.py`` says why both exist.
 """
 
 import json

@@ -28,7 +28,7 @@ registers. k3s calls this time MinOrphanSecretAge."""
 
 RETRY_SECONDS = 1.0
 _SYNC_SECONDS = 60.0
-"""The time in seconds between two checks for orphaned Secrets while no Node changes."""
+"""The seconds between checks for orphaned Secrets. A change of a Node can trigger an earlier check."""
 
 Object = Mapping[str, Any]
 

@@ -43,7 +43,7 @@ def secret_name(node: str) -> str:
 
 
 def claim(api: ApiClient, node: str, password: str) -> bool:
-    """Reserve a node's name for the machine with this password; False if it is another's, Node or not."""
+    """Reserve a name for a machine's password; False if another machine has it, even without a Node."""
     name = secret_name(node)
     stored = api.get(f"{SECRETS}/{name}")
     if stored is None:

@@ -1,4 +1,4 @@
-"""The server's side of joining: issues certificates for the token and the node password.
+"""The server's side of joining: issues certificates in exchange for token and node password.
 
 k3s answers agents on the API server's port; here it is the next one, as the API server is a separate program.
 Paths and headers are k3s's.

@@ -89,8 +89,8 @@ done
 def runc_script(nanoseconds: int, misc: str) -> str:
     """The program that containerd runs as runc: runc, with punctual timers.
 
-    Timers of containerd have slack, as those of all components, and containers would inherit it;
-    ``nanoseconds`` is theirs. If the kernel has no device mapper (``misc``: text of /proc/misc),
+    Containerd's timers have slack, as those of all components. Containers would inherit it, so the program
+    sets theirs to ``nanoseconds``. If the kernel has no device mapper (``misc``: text of /proc/misc),
     :data:`NO_DEVICE_MAPPER` replaces a new container's cryptsetup.
     """
     instead = "" if "device-mapper" in misc else _INSTEAD.replace("CRYPTSETUP", str(paths.CRYPTSETUP))

@@ -51,7 +51,7 @@ class Snapshot:
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """A file, with the time in its name, or its modification time."""
+    """A snapshot in a file; its time is in the file's name, or else the modification time."""
     facts = path.stat()
     stamp = path.name.removesuffix(COMPRESSED).rpartition("-")[2]
     created = int(stamp) if stamp.isascii() and stamp.isdecimal() else int(facts.st_mtime)
@@ -243,7 +243,7 @@ def _compressed(path: Path) -> Path:
 
 
 def decompressed(path: Path) -> Path:
-    """The file to restore, decompressed beside an archive."""
+    """The file to restore; an archive is decompressed into a file beside it."""
     if not path.name.endswith(COMPRESSED):
         return path
     log.info(f"Decompressing etcd snapshot file: {path}")

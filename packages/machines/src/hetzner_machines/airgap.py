@@ -1,7 +1,7 @@
 """Container images that users loaded, kept for machines that are made later.
 
-When k3s starts, it imports every archive in its folder for clusters without an Internet. A new machine's disk
-has the kept archives in that folder, so k3s finds them, be it the stand-in or a real one.
+When k3s starts, it imports every archive in its air-gap folder. A new machine's disk has the kept archives in
+that folder, so both the stand-in for k3s and a real k3s find them.
 """
 
 import errno
@@ -44,7 +44,7 @@ class Airgap:
     def loading(self, waits: Callable[[], None]) -> Iterator[None]:
         """Load images exclusively: a command deletes archives that an earlier one may still be placing.
 
-        :attr:`scratch` is empty then, and deleted afterwards; leftovers of a killed command are deleted now.
+        :attr:`scratch` is empty at first, and deleted at the end. Leftovers of a killed command go first.
         """
         with locks.awaited(self._folder / ".loading.lock", waits):
             for left in self._folder.glob(f"{_NEW}*"):
@@ -83,8 +83,8 @@ class Airgap:
     def placed(self, root: Path) -> Iterator[None]:
         """Put all archives into the disk of a machine that was never started.
 
-        A command that loads another one waits until the disk has its final path, or this one waits: no
-        machine is missed.
+        A command that keeps another archive waits until the disk has its final path, or this call waits for
+        that command. So every machine gets every archive.
         """
         with locks.awaited(self._folder / ".lock"):
             for path in self.archives():

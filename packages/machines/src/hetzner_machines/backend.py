@@ -50,7 +50,7 @@ class MachinesBackend:
     Args:
         site_id: Six hexadecimal digits, in the name of everything that is made on the host.
         state: Folder on a plain disk; machines are in ``machines/`` below it.
-        public_range: Addresses for servers and load balancers, without its first four.
+        public_range: Addresses for servers and load balancers, except the first four.
         image: Image of servers.
         run: Runs programs of the host.
         internet: Whether machines reach the Internet through the host.

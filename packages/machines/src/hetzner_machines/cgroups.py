@@ -97,8 +97,8 @@ def create(
 ) -> tuple[Hierarchy, ...]:
     """Make a machine's cgroups with its limits and without access to the host's disks; keeps existing ones.
 
-    In version 2, the guest's root is a cgroup below the machine's, which has the device program: it may
-    open the loop devices with the numbers ``volumes``.
+    In version 2, the guest's root is a cgroup below the machine's. The machine's has the device program,
+    which allows the loop devices with the numbers ``volumes``.
     """
     made = []
     for mounted in host:

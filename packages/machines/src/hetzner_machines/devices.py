@@ -1,15 +1,15 @@
 """Denies machines the host's disks, whatever device nodes their root makes or mounts.
 
 A guest's root has the host's powers over devices: it can make a node of any device, or mount a file system
-full of them. So the kernel must refuse to open them. The rule is on the site's cgroup, above those of the
-machines, where no guest can remove it: cgroups of version 1 have a controller for it, version 2 a BPF
-program. Making nodes stays allowed, as container runtimes do it.
+full of them. So the kernel must refuse to open disks. The rule is on a cgroup above the guest's root, where
+no guest can remove it. Cgroups of version 1 have a controller for such rules, version 2 a BPF program. Making
+nodes stays allowed, as container runtimes do it.
 
 Only access to disks is refused: all block devices except a machine's volumes, and drivers of character
 devices that machines don't use, since some of them (bsg, nvme, sg) accept commands for disks.
 
-The program of version 2 is on a cgroup per machine, above the guest's root cgroup, so it can distinguish the
-volumes of machines. Version 1 can't make such exceptions.
+In version 2, each machine's cgroup has its own program, which allows the volumes of this machine. In version
+1, the rule is on the site's cgroup, and can't make such exceptions.
 """
 
 import os
@@ -33,8 +33,8 @@ _LOOP, _MINOR_BITS = 7, 20
 def denied(drivers: str) -> list[str]:
     """Lines for ``devices.deny`` of a cgroup of version 1, from the text of /proc/devices.
 
-    Other devices stay allowed: a cgroup below could not get all otherwise, as privileged Pods do. Drivers
-    that are loaded later are denied at the next start of a machine.
+    Other devices stay allowed. Otherwise, no cgroup below could allow all devices, as those of privileged
+    Pods do. Drivers that are loaded later are denied at the next start of a machine.
     """
     characters = drivers.partition("Block devices:")[0]
     majors = sorted(
@@ -76,7 +76,7 @@ def program(volumes: Collection[int] = ()) -> bytes:
 def fence(cgroup: Path, kind: str, volumes: Collection[int] = ()) -> None:
     """Deny processes below a cgroup the host's disks; replaces earlier permissions.
 
-    In version 1 it is the site's cgroup. Only of version 2, ``volumes`` are loop devices that may be opened.
+    In version 1, pass the site's cgroup. ``volumes`` are loop devices to allow, only possible in version 2.
     """
     if kind == "cgroup":
         for line in denied(DRIVERS.read_text()):

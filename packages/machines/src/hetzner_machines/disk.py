@@ -115,8 +115,8 @@ def _fill(target: Path, volume: str, image: Image) -> None:
 def copy(source: Path, target: Path, *, share: bool) -> None:
     """Copy a folder with owners, modes and times to a new path.
 
-    With ``share``, files that are never written again become hard links, and databases (``*.db``) are copied;
-    on another file system, which doesn't allow hard links, everything is copied.
+    With ``share``, files that are never written again become hard links, and databases (``*.db``) are copied.
+    If the target is on another file system, everything is copied.
     """
     for path, folders, files in os.walk(source):
         here = target / os.path.relpath(path, source)

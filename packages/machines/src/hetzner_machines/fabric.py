@@ -69,7 +69,7 @@ class Fabric:
         await self._ip(self._names.router, topology.way_out_lines(self._range))
 
     async def keep_in(self) -> None:
-        """Undo it; a host without nftables never did it."""
+        """Undo :meth:`let_out`, which requires nftables on the host."""
         if shutil.which("nft"):
             await asyncio.to_thread(internet.close_way, self._names)
         await self._try(self._names.router, ["route del default dev uplink"])

@@ -1,14 +1,13 @@
 """The machines' way to the Internet, through the host and translated to its address, with --internet.
 
 All of it is in one nftables table with the site's name, including the record of settings to restore, so the
-name suffices to undo it, also after a crash. Machines reach what the host's default route reaches, but the
-host itself no better than without it:
+name suffices to undo it, also after a crash. Machines reach what the host's default route reaches. They reach
+the host itself no better than without --internet:
 
 - of the host's own addresses they reach the one of the link, as always, and no other;
 - from outside only responses reach them;
-- other clones' machines, containers' bridges and other destinations of the host's routes are out of reach,
-and so
-    are link-local addresses, where a cloud serves secrets to its own servers.
+- other clones' machines, containers' bridges and other destinations of the host's routes are out of reach;
+- so are link-local addresses, where a cloud serves secrets to its own servers.
 
 IPv4 only: a host that forwards IPv6 ignores its own router (``accept_ra``) and would be cut off.
 """
@@ -63,8 +62,8 @@ def rules(
     """The site's table, for nft; replaces an existing one.
 
     Source addresses outside of ``public_range`` are rejected. ``switched_on`` are the interfaces to the
-    Internet that did not forward before, to be restored later. From there only responses to any clone's
-    machines are forwarded, and traffic that another program redirects, as Docker does for published ports.
+    Internet that did not forward before, to be restored later. They forward only responses to any clone's
+    machines, and traffic that another program redirects, as Docker does for published ports.
     """
     table, link = names.table, names.host_link
     return f"""table inet {table}
@@ -126,7 +125,7 @@ def open_way(names: Names, public_range: IPv4Network) -> None:
 
 
 def close_way(names: Names) -> bool:
-    """Undo it, the record last, so that an interrupted run can continue; False if not open. Blocks."""
+    """Undo :func:`open_way`, the record last: an interrupted run can continue. False if not open. Blocks."""
     with _one_at_a_time():
         tables = {table: _switched_on(table) for table in _tables()}
         if names.table not in tables:

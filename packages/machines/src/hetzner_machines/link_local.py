@@ -1,8 +1,8 @@
 """Servers for machines at 169.254.169.254: the sandbox's HTTP and, with --internet, DNS.
 
-A machine with a public IPv4 address uses the router's sockets, one without its network's. A private address
-is unique in its network only, so every network has sockets: responses leave where requests came from. The
-mark of a socket is the network's id, which :func:`network_of` reads.
+A machine with a public IPv4 address uses the router's sockets. Any other machine uses those of its network. A
+private address is unique in its network only, so every network has sockets: responses leave where requests
+came from. The mark of a socket is the network's id, which :func:`network_of` reads.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class LinkLocal:
                     raise
 
     async def open(self, network: int | None) -> None:
-        """Start the servers in a network, or in the router (None), that don't run yet; raises as above."""
+        """Start the missing servers in a network, or in the router (None); raises NotPermitted."""
         namespace = self._namespace(network)
         async with self._lock:
             if self._resolver and (namespace, resolver.PORT) not in self._ends:

@@ -14,9 +14,9 @@ _PRIVATE = libc.MS_REC | libc.MS_PRIVATE
 def leave_the_hosts() -> str:
     """Detach the mounts of the calling thread, which has a new mount namespace, from the host's.
 
-    In a chroot the root may not be a mount: then the kernel can neither make it private nor pivot it. The
-    thread's root becomes the root of the whole namespace, as entering a mount namespace does. Returned
-    is the prefix for absolute paths from now on, empty outside of a chroot.
+    In a chroot, the root isn't always a mount. If not, the kernel can neither make it private nor pivot it.
+    The thread's root becomes the root of the whole namespace, as entering a mount namespace does. Returned is
+    the prefix for absolute paths from now on, empty outside of a chroot.
     """
     try:
         libc.mount("none", Path("/"), flags=_PRIVATE)

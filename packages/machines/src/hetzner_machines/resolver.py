@@ -1,7 +1,7 @@
 """DNS for machines with --internet: forwards queries unchanged to the host's name servers.
 
-Machines send queries to the address of the metadata service. Messages aren't decoded. One without a response
-in time is dropped, as name servers do, and the client tries again. So are messages that are too short.
+Machines send queries to the address of the metadata service. Messages aren't decoded; those that are too
+short are dropped. So are queries without a response in time, and the client tries again.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ GB = 10**9
 def keep(directory: Path, target: Path, *, running: bool) -> float:
     """Copy a machine's disk; keeps a complete copy, replaces an incomplete one. Returns GB. Blocks.
 
-    A running machine is frozen meanwhile, so that the copy is consistent and its processes can't mislead it.
+    A running machine is frozen meanwhile, so the copy is consistent, and no process can mislead the copying.
     DiskFull, or NotPermitted if it can't be frozen.
     """
     with disk.explained(target):

@@ -288,7 +288,7 @@ def range_in_use(
 ) -> str | None:
     """What on the host uses the range of public addresses, or None; our own link may.
 
-    The others are what ``ip -json addr show`` and ``ip -json route show table all`` say of the family.
+    ``addresses`` are from ``ip -json addr show``, ``routes`` from ``ip -json route show table all``.
     """
     for link in addresses:
         for address in link["addr_info"]:

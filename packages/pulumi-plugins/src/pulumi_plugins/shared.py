@@ -1,7 +1,7 @@
-"""One process that serves all plugins while Pulumi runs, with all modules of them and the program loaded.
+"""One process that serves all plugins while Pulumi runs, with the modules of plugins and program loaded.
 
-The engine starts each plugin once for the state and once for the program, also that of dynamic providers.
-Each start, and that of the program, loads Python, gRPC and more, which takes longer than a run without
+The engine starts each plugin, even that of dynamic providers, once for the state and once for the program.
+Each start of a plugin or the program loads Python, gRPC and more, which takes longer than a run without
 changes. So this process loads them while the engine starts, and forks one process for the program and two for
 dynamic providers. The engine starts something small, ``attach.py`` or the language host, which sends a
 request to a socket: for a new gRPC server, for the port of dynamic providers, or for a run of the program.

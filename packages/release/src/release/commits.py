@@ -30,7 +30,7 @@ def checked_out(root: Path) -> Commit:
 
 
 def changes(root: Path) -> list[str]:
-    """Files that are not as they were committed, those that git does not know included; not ignored ones."""
+    """Changed, deleted and untracked files, without the ignored ones."""
     said = run("git status", ["git", "status", "--porcelain=v1", "-z", "--no-renames"], cwd=root)
     return [entry[3:] for entry in said.decode(errors="replace").split("\0") if entry]
 

@@ -1,7 +1,7 @@
 """The parts of a release, each built from a copy of the tree into the release's folder.
 
-The same copy gives the same bytes: the time in them is the commit's. What compresses wheel and sdist is the
-zlib of the Python that builds them, and what compresses the chart the Go that Helm was built with.
+The same copy gives the same bytes: the time in them is the commit's. Wheel and sdist are compressed by the
+zlib of the Python that builds them, the chart by the Go that Helm was built with.
 """
 
 import sys

@@ -6,7 +6,7 @@ Two forms of the same signature, ECDSA over SHA-256 on the curve P-256:
   https://github.com/sigstore/protobuf-specs/blob/main/protos/sigstore_bundle.proto
 - the signature alone, in Base64: ``cosign verify-blob --key cosign.pub --signature NAME.sig NAME``.
 
-Neither was entered into a public log, which takes an account and the network: cosign needs
+Neither is in a public log, because an entry takes an account and the network. So cosign needs
 ``--insecure-ignore-tlog``. RFC 6979 makes a signature of the same content the same bytes.
 """
 

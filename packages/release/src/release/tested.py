@@ -1,9 +1,9 @@
 """What a run of the tests leaves: which versions it ran with, kept by the content of the tested tree.
 
-``./dev test`` lets pytest write JUnit's XML. Tests that know with which version of what they ran say so in a
-property (:data:`RAN`), by pytest's ``record_property``. When all layers have passed, and the tree was and is
-what was committed, that becomes a record. ``./dev test --kubernetes VERSION`` leaves one of those tests alone
-that run Kubernetes. A release takes the records of its tree and claims nothing else.
+``./dev test`` lets pytest write JUnit's XML. Some tests report the versions that they ran with as properties
+(:data:`RAN`), by pytest's ``record_property``. When all layers have passed, and the tree was and is what was
+committed, the XML becomes a record. ``./dev test --kubernetes VERSION`` makes a record of only the tests that
+run Kubernetes. A release takes the records of its tree and claims nothing else.
 """
 
 import json

@@ -87,7 +87,7 @@ class Actions:
         self._locks: dict[Reference, set[int]] = {}
 
     def check_free(self, kind: str, identity: int) -> None:
-        """Raise Locked (of networks, Conflict) while an action runs on the object."""
+        """Raise Locked, or Conflict for a network, while an action runs on the object."""
         if self.locked(kind, identity):
             raise Conflict(kind) if kind in CONFLICTING else Locked(kind)
 
@@ -109,8 +109,8 @@ class Actions:
     ) -> Action:
         """Start an action of a project on some resources, and run its effect with JSON values as arguments.
 
-        It locks the first resource by default, waits for the success of `after`, and takes at least
-        `seconds`, which are the mode's by default.
+        The action locks the first resource by default, and waits for the success of `after`. It takes at
+        least `seconds`; the default depends on the mode.
         """
         action = self._new(command, project, resources)
         action.due += self._cloud.action_seconds(command) if seconds is None else seconds

@@ -27,7 +27,7 @@ SPREAD = 0.2
 
 
 def duration(command: str, mode: ActionMode | float, randomness: Random) -> float:
-    """Minimum duration of an action in seconds, which includes the backend's work; a mode can be seconds."""
+    """Minimum seconds that an action takes, with the backend's work; ``mode`` can be a number of seconds."""
     if not isinstance(mode, str):
         return mode
     if mode == "instant":

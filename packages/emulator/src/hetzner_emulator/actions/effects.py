@@ -45,7 +45,7 @@ def removal(name: str, kind: type[R]) -> Callable[[EffectOn[R]], EffectOn[R]]:
 
 
 def undo(name: str, kind: type[R]) -> Callable[[EffectOn[R]], EffectOn[R]]:
-    """Register the cleanup after an action with this effect failed, unless the object is deleted."""
+    """Register the cleanup after a failed action with this effect; skipped if the object is deleted."""
     return _if_there(UNDOS, name, kind)
 
 

@@ -28,7 +28,7 @@ def problems(shown: Shown, now: float) -> list[dict[str, str]]:
 
 
 def title(balancer: Shown) -> str:
-    """The Service of a load balancer if its labels have it, else the object's name."""
+    """The Service in the labels of a load balancer, else the load balancer's name."""
     labels = balancer["labels"]
     namespace, service = labels.get("ccm-from-scratch/namespace"), labels.get("ccm-from-scratch/service")
     return f"{namespace}/{service}" if namespace and service else str(balancer["name"])

@@ -43,7 +43,7 @@ class Call:
         return self.cloud.store.get(kind, self.project, self.identity("id", kind.KIND))
 
     def get_free(self, kind: type[R]) -> R:
-        """The object in the path; raises Locked (of networks, Conflict) while an action locks it."""
+        """The object in the path; raises Locked, or Conflict for a network, while an action locks it."""
         entry = self.get(kind)
         self.cloud.actions.check_free(kind.KIND, entry.id)
         return entry

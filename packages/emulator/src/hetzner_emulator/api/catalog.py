@@ -85,7 +85,7 @@ def money(net: float) -> dict[str, str]:
 def traffic_prices(monthly: Mapping[str, float], terabytes: int = 20) -> list[dict[str, Any]]:
     """Prices by location in euros a month without tax, with included traffic.
 
-    That is the same everywhere, although Hetzner includes more in Europe.
+    The included traffic is the same everywhere, although Hetzner includes more in Europe.
     """
     return [
         {

@@ -38,7 +38,7 @@ DEDICATED = "general_purpose"
 
 @dataclass(frozen=True)
 class Deprecation:
-    """When something was announced to go, and from when on it can't be had."""
+    """When the end of an offer was announced, and from when on the offer is unavailable."""
 
     announced: str
     unavailable_after: str

@@ -77,7 +77,7 @@ def bearer_token(request: web.Request) -> str:
 
 
 def check_operator(request: web.Request, config: CloudConfig) -> None:
-    """Refuse admin calls without a read-write token from the start; tokens added since belong to tenants."""
+    """Refuse admin calls without a read-write token valid at the start: later ones belong to tenants."""
     check_peer(request, config)
     given = bearer_token(request).encode("utf-8", "surrogateescape")  # headers can have any bytes
     allowed = False

@@ -63,7 +63,7 @@ class Target(msgspec.Struct, frozen=True):
     use_private_ip: bool = False
 
     def same(self, other: Target) -> bool:
-        """Whether both are the same target, with the private or the public address."""
+        """Whether both are the same target; one may use the private and one the public address."""
         return msgspec.structs.replace(self, use_private_ip=other.use_private_ip) == other
 
     def address_of(self, cloud: Cloud, server: Server, network: int | None) -> str | None:

@@ -67,7 +67,7 @@ def dns_ptr_wire(ip: Named) -> list[dict[str, str]]:
 def primary_ips_for(
     cloud: Cloud, project: str, wanted: Mapping[str, int], location: str
 ) -> dict[str, PrimaryIp]:
-    """The addresses of a new server by family, which the caller stores; 0 in ``wanted`` is a new one."""
+    """A new server's addresses by family, which the caller stores; 0 in ``wanted`` requests a new address."""
     present = {
         family: present_ip(cloud, project, identity, family, location)
         for family, identity in wanted.items()
@@ -80,7 +80,7 @@ def primary_ips_for(
 
 
 def present_ip(cloud: Cloud, project: str, identity: int, kind: str, location: str) -> PrimaryIp:
-    """An existing address for a new server or load balancer in a location, unless it can't have it."""
+    """An existing address for a new server or load balancer in a location, or ApiError if unusable."""
     ip = cloud.store.get(PrimaryIp, project, identity)
     cloud.actions.check_free("primary_ip", ip.id)
     if ip.type != kind:
@@ -128,7 +128,7 @@ def set_name(ip: Named, address: str, name: str | None) -> None:
 def read_dns_ptr(fields: Fields, own: set[str]) -> tuple[str, str | None]:
     """The fields ``ip``, in its shortest form, and ``dns_ptr``; ``fields`` collects what is invalid.
 
-    One of the addresses or /64 networks ``own`` must contain ``ip``.
+    ``ip`` must be in ``own``, which contains addresses and /64 networks.
     """
     text = fields.text("ip", required=True)
     name = fields.text("dns_ptr") if "dns_ptr" in fields else None

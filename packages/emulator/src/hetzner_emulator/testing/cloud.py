@@ -145,7 +145,7 @@ class Faults:
         self._cloud.admin("DELETE", "/faults")
 
     def expect_struck(self) -> None:
-        """Raise CloudError if a rule hasn't applied to a request, as one with a mistyped path never does."""
+        """Raise CloudError if a rule applied to no request, for example because its path is mistyped."""
         if idle := [rule for rule in self.listing() if not rule["hits"]]:
             shown = {key: value for key, value in idle[0].items() if value and key not in ("id", "seen")}
             raise CloudError(
@@ -184,7 +184,7 @@ def running() -> Iterator[HetznerCloud]:
 
 
 def _started(process: subprocess.Popen[bytes], operator: str, printed: IO[bytes]) -> int:
-    """The port of the process. A pipe has its token, and ends it together with this process."""
+    """The port of the process, which reads its token from a pipe, and ends when the pipe ends."""
     assert process.stdin
     assert process.stdout
     too_late = threading.Timer(START_SECONDS, process.kill)

@@ -16,7 +16,7 @@ class Bucket:
 
 
 class RateLimiter:
-    """One bucket per project. 0 requests an hour disable the limit; headers have Hetzner's default."""
+    """One bucket per project. 0 requests an hour disable the limit; headers then show the default."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -93,8 +93,8 @@ def filter_entries(
 ) -> list[T]:
     """The entries that match the filters of a query; of a repeated parameter, one value must match.
 
-    ``fields`` returns by parameter the text of an entry, or several texts of which one must match; None never
-    does.
+    ``fields`` maps each parameter to a function of an entry. It returns a text, several texts of which one
+    must match, or None, which never matches.
     """
     filters = [
         (value_of, wanted) for name, value_of in fields.items() if (wanted := wanted_values(query, name))

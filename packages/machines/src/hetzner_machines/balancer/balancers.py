@@ -288,7 +288,7 @@ def _read_attachment(path: Path) -> Attachment | None:
 
 
 def _keep_health(stats: Path, file: Path) -> None:
-    """Save the health that the worker knows for its successor."""
+    """Save what the worker knows about the health of targets, for the next worker."""
     try:
         state = process.ask(stats, "show servers state")
     except OSError:  # the worker doesn't answer

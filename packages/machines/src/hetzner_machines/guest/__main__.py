@@ -1,7 +1,7 @@
 """Starts one machine and waits for its end: ``python -m hetzner_machines.guest FILE READY``.
 
-FILE is a :class:`~hetzner_machines.records.Boot` as JSON. It closes the file descriptor READY when the
-guest's init runs, or writes one line with the reason why it doesn't.
+FILE is a :class:`~hetzner_machines.records.Boot` as JSON. The program closes the file descriptor READY when
+the guest's init runs, or writes one line with the reason why it doesn't.
 """
 
 import json

@@ -26,7 +26,7 @@ def place(volume: int) -> Path:
 def show(disk: Disk) -> str:
     """Make the nodes of a volume, and mount it with automount; the working directory is the machine's root.
 
-    Returns why it was not mounted, or nothing. A machine starts without it, too.
+    Returns why it was not mounted, or nothing. A machine starts even without the mount.
     """
     node = Path(f"dev/loop{disk.number}")
     node.unlink(missing_ok=True)

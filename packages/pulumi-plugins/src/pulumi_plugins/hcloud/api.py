@@ -111,7 +111,7 @@ class Api:
         self._wait(running([]), running)
 
     def retry(self, work: Callable[[], Result]) -> Result:
-        """Repeat a call while it fails with a passing code."""
+        """Repeat a call while it fails with the code of a temporary error."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return work()

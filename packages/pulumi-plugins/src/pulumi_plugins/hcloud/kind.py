@@ -168,7 +168,7 @@ class Part(Kind):
         return {self.belongs: owner["id"]}
 
     def create(self, api: Api, inputs: Properties) -> Properties:
-        """Add it, unless an earlier run did that, which was killed or lost the answer."""
+        """Add it, unless an earlier run added it and then was killed or lost the answer."""
         body = self.body(inputs)
         identity = self.pattern.format(owner=int(inputs[self.belongs]), key=self.key(body))
         path = self._path(identity)

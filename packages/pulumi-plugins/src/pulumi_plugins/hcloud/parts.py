@@ -26,7 +26,7 @@ class NetworkSubnet(Part):
     answered = ("gateway", "vswitchId")
 
     def delete(self, api: Api, identity: str) -> None:
-        """Servers that are being detached block it for a while; then the network's deletion deletes it."""
+        """Servers that are being detached block it. If so, the network's deletion deletes the subnet."""
         try:
             super().delete(api, identity)
         except ApiError as error:

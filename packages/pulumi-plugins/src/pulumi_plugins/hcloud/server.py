@@ -105,9 +105,9 @@ class Server(NamedKind):
         }
 
     def alter(self, api: Api, identity: str, old: Properties, new: Properties, keys: Sequence[str]) -> None:
-        """Change type and placement group, for which it is powered off, and firewalls.
+        """Change type, placement group and firewalls.
 
-        Afterwards it is on, even after a failure, also if an earlier run left it off.
+        The first two power the server off, and start it at the end, even after a failure or if it was off.
         """
         if rest := [key for key in keys if key not in _CHANGEABLE]:
             super().alter(api, identity, old, new, rest)

@@ -94,8 +94,8 @@ def outputs(found: Mapping[str, Any], inputs: Properties, manager: str, version:
 def drifted(inputs: Any, live: Any, field: str = "") -> Any:
     """The inputs with the values that they now have in the live object.
 
-    Fields that the program doesn't set are ignored, also others' items in a list with keys, which depend on
-    the field; a value that is gone is left out.
+    Fields that the program doesn't set are ignored, and so are items that others add to lists in ``_KEYED``.
+    A value that is gone is left out.
     """
     if is_secret(inputs):
         return secret(drifted(inputs["value"], live, field))

@@ -19,7 +19,7 @@ def annotation(found: Object, name: str) -> str | None:
 
 
 def timeout_of(found: Object, custom: float | None) -> float:
-    """The seconds to wait: the custom timeout, the annotation, which must be a number, or ten minutes."""
+    """The seconds to wait: the custom timeout, else the annotation (number or duration), else ten minutes."""
     text = annotation(found, TIMEOUT_SECONDS)
     if custom or text is None:
         return custom or DEFAULT_TIMEOUT

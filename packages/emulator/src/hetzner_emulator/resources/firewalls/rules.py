@@ -10,7 +10,7 @@ from hetzner_emulator.wire.fields import MISSING, Fields
 MAX_RULES = 50
 MAX_RANGES = 100
 MAX_EFFECTIVE = 500
-"""Rules times their ranges: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
+"""Maximum number of ranges in all rules: https://docs.hetzner.com/cloud/firewalls/overview#limits"""
 PROTOCOLS = frozenset({"tcp", "udp", "icmp", "esp", "gre"})
 _PORTS = re.compile(r"any|(\d{1,5})(?:-(\d{1,5}))?", re.ASCII)
 

@@ -1,1 +1,1 @@
-"""DNS zones and the resource record sets in them; records, which no name server answers from."""
+"""DNS zones and their record sets. The emulator only stores them: no name server answers from them."""

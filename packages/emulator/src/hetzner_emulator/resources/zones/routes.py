@@ -196,7 +196,7 @@ async def _read_file(
 ) -> tuple[int, list[SetDraft]]:
     """The default TTL in seconds, and the record sets of a zone file; ``whole`` requires the default ones.
 
-    In a thread, because it can be long. Raises InvalidInput.
+    Reads the file in a thread, because a file can be long. Raises InvalidInput.
     """
     try:
         return await asyncio.to_thread(_read_checked, text, zone, default_ttl, whole=whole)

@@ -111,7 +111,7 @@ def company_problem(kind: str, others: set[str]) -> str:
 
 
 def with_serial(value: str, serial: int, zone: str) -> str:
-    """The value of a SOA record with another serial number; raises ValueError for another value."""
+    """The value of a SOA record with another serial number; raises ValueError if it isn't a SOA record."""
     data = read_value("SOA", value, zone)
     if data is None:
         raise ValueError(f"{value!r} isn't a SOA record")
@@ -119,7 +119,7 @@ def with_serial(value: str, serial: int, zone: str) -> str:
 
 
 def next_serial(last: int, day: str) -> int:
-    """The serial number after a change on a day: ``YYYYMMDDnn``, or the last one plus 1, the greater one."""
+    """The serial number after a change on a day: the greater of ``YYYYMMDD00`` and the last one plus 1."""
     return max(last + 1, int(f"{day}00"))
 
 
