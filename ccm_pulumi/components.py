@@ -162,7 +162,7 @@ class CloudControllerManager(pulumi.ComponentResource):
         token: pulumi.Input[str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declares it. The servers can pull the image in ``settings.ccm_image``, or have it. ``token`` is
+        """Declares it. The servers must have, or be able to pull, ``settings.ccm_image``. ``token`` is
         that of Hetzner's API for the cluster; default: the one that the program itself uses.
         """
         super().__init__("ccm-from-scratch:index:CloudControllerManager", name, None, opts)

@@ -15,7 +15,7 @@ _WIDTH = 24  # of a page, in Grafana's columns
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 # Of all that Prometheus knows, what this program's processes say; both are chosen on the dashboard.
 _FROM = 'job=~"$job",instance=~"$instance"'
-# Of requests left, the shares at which operating.md's alerts begin.
+# Remaining shares of requests at which the alerts of docs/guides/operating.md start.
 _QUOTA_STEPS = ((None, "red"), (0.02, "orange"), (0.1, "green"))
 _HOURLY = "sum(rate({}{{@}}[$__rate_interval])) * 3600"
 _ALARM_STEPS = ((None, "green"), (1, "red"))
@@ -40,7 +40,7 @@ class Panel:
 
     Attributes:
         kind: ``timeseries`` for curves, ``stat`` for the present numbers.
-        steps: From which value on which color is shown.
+        steps: The colors, each with the value from which on it is shown.
         text: Whether legends are shown instead of numbers.
         width: In columns, of 24.
     """

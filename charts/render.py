@@ -48,8 +48,8 @@ def rendered(helm: Path) -> dict[str, str]:
     """The files of manifests/ by path in it.
 
     Kustomize reads no file outside of a base's folder, and ``kubectl apply -f manifests/`` takes every file
-    for an object; so the base has a folder of its own, with the same objects. So have the alerts, which
-    only clusters with the Prometheus operator know.
+    for an object; so the base has a folder of its own, with the same objects. The alerts also have
+    one, because only clusters with the Prometheus operator accept them.
 
     Raises:
         subprocess.CalledProcessError: Helm refuses the chart; it has said why.

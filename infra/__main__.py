@@ -120,9 +120,9 @@ def declare_in_existing_cluster(
     settings: Settings, cloud_token: str, network: Network, servers: Servers
 ) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
     """The cloud-controller-manager in an existing cluster; returns the same as ``declare_cluster``. It
-    depends on all servers, whose names are unique in the project. If another stack has a cluster of that
-    name, their creation fails; then nothing may be declared whose deletion removes that cluster's load
-    balancers.
+    depends on all servers, whose names are unique in the project. If another stack has a cluster of the
+    same name, the creation of these servers fails. Then nothing may be declared whose deletion removes the
+    other cluster's load balancers.
     """
     kubeconfig = pulumi.Output.secret((ROOT / settings.kubeconfig_path).read_text())
     # by force: a stack of an earlier version owns the Deployment's fields under a random name

@@ -85,7 +85,7 @@ class ImportedImage(ProviderResource, provider=ImportedImageProvider):
 
 async def import_image(host: Host, source: Source) -> None:
     """Sends the image for the server's own kind of processor through SSH into containerd, and pins it there.
-    Those of earlier versions stay as long as the disk has room for them.
+    Images of earlier versions stay as long as the disk has room for them.
     """
     async with connect(host) as shell:
         said = await shell.run("uname -m", what="asking for the processor", timeout=_IMPORT_SECONDS)

@@ -55,10 +55,10 @@ _KUBELET = "/var/lib/rancher/k3s/agent/kubelet.kubeconfig"
 
 
 def group_name(settings: Settings, pool: Pool) -> str:
-    """The node group's name, with which those of its servers begin.
+    """The name of a pool's node group. The names of its servers begin with it.
 
-    The cluster-autoscaler takes all servers of the project with that label for its own, so no other cluster
-    may have a group of the name: as no pool's has a separator in it or begins with a hyphen, none has.
+    The cluster-autoscaler manages every server of the project whose label has this name. Clusters with other
+    names can't have it: a pool's name contains no separator and doesn't begin with a hyphen.
     """
     return f"{settings.cluster_name}{GROUP_SEPARATOR}{pool.name}"
 
@@ -66,8 +66,8 @@ def group_name(settings: Settings, pool: Pool) -> str:
 def user_data(
     settings: Settings, pool: Pool, servers: Sequence[str], agent_token: str, installed: Sequence[str | None]
 ) -> str:
-    """What a new server of a pool runs at its first boot. It joins one of ``servers``, the private addresses
-    of the control servers; their ``installed`` k3s counts only where the settings name a channel alone.
+    """What a new server of a pool runs at its first boot. It joins one of ``servers``, the control servers'
+    private addresses. ``installed``, their versions of k3s, matters only if the settings have no version.
     """
     release = Release(settings.k3s_install_url, settings.k3s_channel, settings.k3s_version)
     # The cluster-autoscaler expects this label of its own on the Node.
@@ -86,7 +86,7 @@ def user_data(
 
 
 def user_data_problems(settings: Settings) -> list[Problem]:
-    """Pools whose servers would begin with more than Hetzner takes, by labels and taints."""
+    """Problems of pools whose labels and taints make the user data larger than Hetzner allows."""
     servers, problems = ["255.255.255.255"] * settings.control_count, []
     for index, pool in enumerate(settings.worker_pools):
         data = "" if pool.max is None else user_data(settings, pool, servers, "0" * 64, [])
@@ -121,7 +121,7 @@ sed "s|{_POD_CIDR}|$range|" /etc/cni/pod-network.sh | sh
 def cluster_config(
     settings: Settings, servers: Sequence[str], agent_token: str, installed: Sequence[str | None]
 ) -> str:
-    """The file that ``HCLOUD_CLUSTER_CONFIG_FILE`` names, as JSON; else as ``user_data``."""
+    """The JSON of the file that ``HCLOUD_CLUSTER_CONFIG_FILE`` names; parameters as in ``user_data``."""
     pools = settings.autoscaled_pools
     image = pools[0].image
     # Without this, Hetzner attaches servers to the last subnet of an imported network. The autoscaler then
@@ -175,7 +175,7 @@ def deployment(
     }
     return {
         "replicas": 1,
-        # Two would not agree on the groups: the old one goes on making servers of a pool that is removed.
+        # With two Pods at a time, the old one would still create servers of a pool that was removed.
         "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": labels},
         "template": {
@@ -195,7 +195,7 @@ def deployment(
 def variables(
     settings: Settings, servers: Servers, network_id: pulumi.Input[str]
 ) -> dict[str, pulumi.Input[str]]:
-    """Variables of its environment, and of the servers that it creates, besides the token and the file."""
+    """Environment variables for the autoscaler and its new servers, except the token and the file."""
     private = not all(pool.public_ipv4 for pool in settings.autoscaled_pools)
     nowhere = {"HCLOUD_PUBLIC_IPV4": "false", "HCLOUD_PUBLIC_IPV6": "false"}
     return {
@@ -224,7 +224,7 @@ class Autoscaler(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declares it; ``after`` is what new servers need, and removed servers until they are gone."""
+        """Declares it. ``after`` has the resources that its servers need as long as they exist."""
         super().__init__("ccm-from-scratch:index:Autoscaler", name, None, opts)
         mine = pulumi.ResourceOptions(parent=self, depends_on=[*after])
         groups = [
@@ -246,7 +246,7 @@ class Autoscaler(pulumi.ComponentResource):
             f"{name}-config", metadata=_metadata(), string_data={_FILE: config}, opts=here
         )
         permissions = account_with_rights(name, _metadata(), _RULES, _RULES_AT_HOME, here)
-        # it goes before its groups do, which else would take it for one that goes on
+        # deleted before its groups: a group that finds it assumes that the whole environment is destroyed
         needed: list[pulumi.Resource] = [*groups, secret, *permissions]
         given = variables(settings, servers, network_id)
         scaler = kubernetes.apps.v1.Deployment(
@@ -261,7 +261,7 @@ class Autoscaler(pulumi.ComponentResource):
 
 
 def _digest(config: pulumi.Input[str], cloud_token: pulumi.Input[str]) -> pulumi.Output[str]:
-    """Another one when the file or the token is: the cluster-autoscaler reads both when it starts."""
+    """Changes with the file and the token: the cluster-autoscaler reads both when it starts."""
     return pulumi.Output.unsecret(pulumi.Output.all(config, cloud_token)).apply(
         lambda texts: hashlib.sha256("".join(texts).encode()).hexdigest()
     )
@@ -270,7 +270,7 @@ def _digest(config: pulumi.Input[str], cloud_token: pulumi.Input[str]) -> pulumi
 def _config(
     settings: Settings, servers: Servers, cluster: Cluster, agent_token: pulumi.Input[str]
 ) -> pulumi.Output[str]:
-    """The file with the servers' user data; secret, and another one when the control servers are upgraded."""
+    """The file with the servers' user data, a secret. It changes when the control servers are upgraded."""
     installed = [] if settings.k3s_version else [control.installed for control in cluster.servers]
     known = pulumi.Output.all(
         pulumi.Output.all(*(control.private_ip for control in servers.controls)),
@@ -291,7 +291,7 @@ def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], *names: st
 
 _READ = ("get", "list", "watch")
 # What it asks for, by the example in its repository
-# (cloudprovider/hetzner/examples/cluster-autoscaler-run-on-master.yaml) and the schedulers that it plays.
+# (cloudprovider/hetzner/examples/cluster-autoscaler-run-on-master.yaml) and for its simulated scheduler.
 _RULES = [
     _rule("", ("events",), ("create", "patch")),
     _rule("events.k8s.io", ("events",), ("create", "patch")),

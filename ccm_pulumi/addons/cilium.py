@@ -40,7 +40,7 @@ class Cilium(Chart):
 
 
 class MetadataPolicy(pulumi.ComponentResource):
-    """Keeps Pods from the metadata service, in all namespaces, but those on the host's network."""
+    """Blocks the metadata service for Pods in all namespaces, except Pods on the host's network."""
 
     def __init__(
         self,

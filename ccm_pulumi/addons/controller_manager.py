@@ -95,8 +95,8 @@ class ControllerManager(pulumi.ComponentResource):
 def deployment_of(manifest: Manifest, arguments: ControllerManagerArgs) -> Manifest:
     """The Deployment for this cluster.
 
-    Its fields are owned under a name of ours, not under a random one that only the state knows: who takes it
-    up again without that state can still drop what is in it, such as a variable.
+    Its fields belong to a field manager with a fixed name, not with a random name that only the state has. So
+    a run without that state can still remove a field, such as a variable.
     https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/managing-resources-with-server-side-apply/
     """
     result = fitted(manifest, flags(arguments.settings), environment(arguments.settings))
@@ -104,7 +104,7 @@ def deployment_of(manifest: Manifest, arguments: ControllerManagerArgs) -> Manif
     pod = result["spec"]["template"]["spec"]
     pod["containers"][0]["image"] = arguments.image
     if arguments.settings.control_count > 1:
-        # as the chart does it: one waits for the lease where the other one is not
+        # as in the chart: the replica that waits for the lease runs on another node
         result["spec"]["replicas"] = 2
         pod["affinity"]["podAntiAffinity"] = {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -152,8 +152,8 @@ def identity(manifest: Manifest) -> str:
 
 
 def fitted(deployment: Manifest, arguments: Sequence[str], environment: Mapping[str, str]) -> Manifest:
-    """The Deployment with other flags (``--name=value``) and environment variables: each replaces the one of
-    its name, or is added. The argument stays as it is.
+    """A copy of the Deployment with these flags (``--name=value``) and environment variables. Each replaces
+    the one with its name, or is added.
     """
     result = copy.deepcopy(deployment)
     container = result["spec"]["template"]["spec"]["containers"][0]

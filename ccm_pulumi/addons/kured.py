@@ -35,10 +35,10 @@ def arguments(window: RebootWindow, drain_seconds: int) -> list[str]:
         f"--time-zone={window.time_zone}",
         "--period=5m",
         f"--drain-timeout={drain_seconds}s",
-        # time for load balancers to send nothing more, and to find it again before the next one goes
+        # time until load balancers stop sending to the server, and until they find it healthy afterwards
         "--reboot-delay=30s",
         "--lock-release-delay=2m",
-        # a label can't be taken away; the cloud-controller-manager takes a false one for none
+        # kured can't remove a label; to the cloud-controller-manager, false is the same as no label
         f"--pre-reboot-node-labels={EXCLUDED}=rebooting",
         f"--post-reboot-node-labels={EXCLUDED}=false",
         f"--ds-namespace={NAMESPACE}",
@@ -113,8 +113,8 @@ def _on_its_own_node(name: str, options: pulumi.ResourceOptions) -> list[pulumi.
     """Declares what keeps the account to the Node that its token is bound to, as in Kubernetes' own example
     (https://github.com/kubernetes/kubernetes/pull/124711).
 
-    Every node has the account's token. Without this, root on one could make it look like a control server,
-    and get what is put on these. An eviction does not say on which node its Pod is, so that is not looked at.
+    Every node has the account's token. Without this, root on a node could make it look like a control server,
+    and get the Pods of control servers. An eviction doesn't name its Pod's node, so evictions aren't checked.
     """
     called = {"name": KURED}
     return [
@@ -128,7 +128,7 @@ def _on_its_own_node(name: str, options: pulumi.ResourceOptions) -> list[pulumi.
 
 
 def policy() -> dict[str, Any]:
-    """Spec of the ValidatingAdmissionPolicy: what the account may change of Nodes, and which Pods delete."""
+    """Spec of the ValidatingAdmissionPolicy: which changes of Nodes and deletions of Pods are allowed."""
     account = f"system:serviceaccount:{NAMESPACE}:{KURED}"
     bound = "authentication.kubernetes.io/node-name"
 

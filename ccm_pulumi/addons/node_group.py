@@ -40,7 +40,7 @@ class NodeGroupProvider(DrainingProvider):
     ignored_inputs = ("private_key", "host_key", "address")
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Removes the group's servers, and waits for it. Fails if a control server doesn't respond."""
+        """Deletes the group's servers and waits for that. Fails if control servers run, but none responds."""
         cloud = self.cloud()
         if hosts := control_hosts(cloud, _props):
             asyncio.run(_prepare(cloud, hosts, _props, drain_seconds(self._configuration, _props)))
@@ -93,15 +93,15 @@ def scales(pod_spec: Mapping[str, Any], group: str) -> bool:
 
 
 def is_wanted(deployment: Mapping[str, Any] | None, group: str) -> bool:
-    """Whether the cluster-autoscaler still has a group: then the whole environment is destroyed."""
+    """Whether the cluster-autoscaler still has a group. If so, the whole environment is being destroyed."""
     if deployment is None or deployment["metadata"].get("deletionTimestamp"):
         return False
     return scales(deployment["spec"]["template"]["spec"], group)
 
 
 async def _prepare(cloud: Cloud, hosts: Sequence[Host], props: Mapping[str, Any], seconds: int) -> None:
-    """Waits until no autoscaler creates servers of the group. Stops it if the environment is destroyed, else
-    drains.
+    """Waits until no autoscaler creates servers of the group. If the whole environment is being destroyed,
+    stops the autoscaler first. Otherwise, drains the group's servers.
     """
     group, network_id = props["group"], int(props["network_id"])
     what = "stopping the cluster-autoscaler"

@@ -12,7 +12,7 @@ _FILE = "/etc/apt/apt.conf.d/99-ccm-from-scratch"
 
 
 def script() -> str:
-    """For ``sh``: switches the updates on; which those are the distribution says. It may run again."""
+    """For ``sh``: switches on the updates that the distribution selects. It may run again."""
     return f"""set -eu
 command -v apt-get >/dev/null || {{
   echo 'osUpgrades requires Debian or Ubuntu: this server has no apt-get' >&2
@@ -33,7 +33,7 @@ mv {_FILE}.new {_FILE}
 
 
 class SecurityUpdatesProvider(ScriptProvider):
-    """Switches a server's security updates on. Deleting it is nothing: they go on, and nothing reboots."""
+    """Switches a server's security updates on. Its deletion does nothing: the updates continue."""
 
     ignored_inputs = ("private_key", "host_key", "address", "jump")
     what = "switching security updates on"

@@ -124,8 +124,8 @@ class Cluster(pulumi.ComponentResource):
 
     def _server(self, server: Server, props: Mapping[str, Any]) -> K3sServer:
         """One of the control servers, after those before it: etcd changes its members one by one."""
-        # The provider says so, too, and is not asked with --replace: then the old one would take the new one
-        # out of the cluster.
+        # The provider sets this, too, but with --replace Pulumi doesn't ask it. Without this, the deletion of
+        # the old one would then remove the new one from the cluster.
         in_place = pulumi.ResourceOptions(delete_before_replace=True)
         servers, options = self._servers, pulumi.ResourceOptions.merge(self._on(server), in_place)
         inputs = {**props, **_node_inputs(server), **backup_inputs(self._settings)}
@@ -141,7 +141,7 @@ class Cluster(pulumi.ComponentResource):
         # it leaves before its server goes, unless all of the cluster goes
         last = pulumi.ResourceOptions(deleted_with=self._token, depends_on=self.servers[-1:])
         if self.servers:
-            # not the first: it stays as long as the cluster, of which it may be the only one again
+            # not the first: it stays as long as the cluster, and may become its only one again
             mine = pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=self), last)
             noted = EtcdMemberGuard(server.role, mine, **_node_inputs(server), **of_several)
             last = pulumi.ResourceOptions.merge(last, pulumi.ResourceOptions(depends_on=[noted]))
@@ -183,7 +183,7 @@ class Cluster(pulumi.ComponentResource):
         self._drained[worker.role] = DrainOnDelete(worker.role, drained_first, **inputs)
 
     def _pod_network(self, server: Server, installed: K3sServer | K3sAgent) -> list[pulumi.Resource]:
-        """The native network on a server, if that is the one."""
+        """The native network on a server, if the settings choose it."""
         if self._settings.cni != "native":
             return []
         after = pulumi.ResourceOptions(depends_on=[installed])

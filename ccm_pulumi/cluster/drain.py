@@ -207,11 +207,11 @@ def _meets(rule: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 def is_led(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
     """Whether a kube-controller-manager is active: without one, Services send to deleted Pods.
 
-    With several servers only the leader is active. If it ends, as in an upgrade of its server, none is until
-    its lease expires, 15 seconds after its last renewal. A single manager runs without a lease (None).
+    With several servers, only the leader is active. If the leader ends, as in an upgrade of its server, no
+    manager is active until its lease expires. A single manager runs without a lease (None).
 
-    This needs no clock: the leader has renewed its lease between two reads, and some time after it acquired
-    it.
+    This needs no clock. A leader is active if it has renewed its lease between two reads, and if it acquired
+    the lease long enough before that.
     """
     if now is None:
         return True

@@ -96,7 +96,7 @@ def _why(said: PeerAnswer) -> str:
 
 
 async def ask(peers: Sequence[Peer], private_key: str, identity: Callable[[Peer], str]) -> list[PeerAnswer]:
-    """Asks all of them in parallel; returns when the first one is ready."""
+    """Asks all of them in parallel; returns as soon as one of them is ready."""
     asked = [asyncio.ensure_future(_ask(peer, private_key, identity(peer))) for peer in peers]
     try:
         for first in asyncio.as_completed(asked):

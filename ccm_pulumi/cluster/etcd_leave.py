@@ -82,10 +82,10 @@ async def leave(cloud: Cloud, leaver: LeavingServer, peers: Sequence[Peer], repo
 
 
 async def remove_previous_member(node: str, newcomer: Host, identity: str, joined: Peer) -> None:
-    """Removes the previous control server of the same name from the cluster that a new one joins. A server
-    with the name of a member in etcd data of this installation has started to join before: then the member is
-    its own. k3s deletes that file where it refuses a duplicate (``join`` in its pkg/etcd). On a QuorumError
-    nothing was changed.
+    """Removes the previous control server of the same name from the cluster that a new one joins. If the new
+    one has etcd data of this installation with a member's name, it has started to join: then the member is
+    its own, and stays. k3s deletes the file with the name when it refuses a duplicate (``join`` in its
+    pkg/etcd). On a QuorumError nothing was changed.
     """
     what = "looking for etcd's data"
     said = await run_once([newcomer], has_begun(identity), what=what, timeout=ASK_SECONDS)

@@ -24,9 +24,9 @@ class ClusterIdentityProvider(Provider):
     id_format = "cluster"
 
     def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
-        """Adds the cluster's name: the one that it has, as long as it is the same cluster. Refuses another
-        cluster than several control servers or a snapshot have, and another name of its
-        cloud-controller-manager.
+        """Adds the cluster's name: the one that it has, as long as it is the same cluster. Refuses settings
+        of another cluster if several control servers or a snapshot have this one. Refuses another name of its
+        cloud provider.
         """
         refuse_another(_olds, news)
         generation = named(_olds, news)
@@ -44,8 +44,8 @@ class ClusterIdentityProvider(Provider):
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Another name is another cluster.
 
-        What a server's replacement takes with it is asked for with the inputs of the last run, of which
-        those that come from that server are unknown.
+        To find out what a server's replacement also replaces, Pulumi asks with the inputs of the last run.
+        Those that come from that server are then unknown.
         """
         outlives = _news["several"] or _news.get("snapshots")
         lost = is_unknown(_news["text"]) and not outlives
@@ -64,9 +64,9 @@ class ClusterIdentity(ProviderResource, provider=ClusterIdentityProvider):
     - several: Whether it has more than one, and outlives the first.
     - begun: Whether the first of them began a cluster when it was installed, and joined none.
     - provider: Begins the provider IDs of its Nodes.
-    - settings: With another one of these, by their keys, no control server could stay in the cluster.
-    - snapshots: Whether it can come back out of one; None: no.
-    - restores: Whether it does where all of its control servers are lost; None: no.
+    - settings: Values by key. If one of them changes, no control server can stay in the cluster.
+    - snapshots: Whether it can be restored from a snapshot; None: no.
+    - restores: Whether it is restored from one if all of its control servers are lost; None: no.
     """
 
     generation: pulumi.Output[str]

@@ -87,7 +87,7 @@ def node_flags(at: Addresses) -> list[str]:
 
 
 def pool_flags(labels: Mapping[str, str], taints: Sequence[str]) -> list[str]:
-    """Flags of an agent for what its Node has from the beginning; k3s takes nothing away by them."""
+    """Flags for the labels and taints with which an agent's Node begins; k3s never removes any of these."""
     return [
         *(f"--node-label={name}={value}" for name, value in sorted(labels.items())),
         *(f"--node-taint={taint}" for taint in taints),

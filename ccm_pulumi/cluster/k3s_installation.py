@@ -62,16 +62,16 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
     ignored_inputs = (*_HOW_TO_REACH, "drain_seconds", "restore_from", "leaver")
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares. In a preview, too, it refuses an unsupported upgrade that the state shows, a restore of
-        another cluster's snapshot, and another cluster or token for one of several servers, after which the
-        others would leave, too.
+        """Compares. In a preview, too, it refuses an unsupported upgrade that the state shows, and a restore
+        of another cluster's snapshot. For one of several servers, it also refuses another cluster or token,
+        because every server would leave the cluster.
         """
         result = super().diff(_id, _olds, _news)
         if (_olds.get("member") and _news.get("member")) or _news.get("restore_from"):
             for name in ("cluster_cidr", "service_cidr"):
                 if not is_unknown(_news[name]) and _news[name] != _olds[name]:
                     raise AnotherClusterError(spelled(name), _olds[name], _news[name])
-            # a replaced token is unknown in a preview, and no other is
+            # in a preview, only a replaced token is unknown
             if _news["token"] != _olds.get("token"):
                 raise InfraError(
                     "the token of k3s servers can't be replaced while there are several control servers: "
@@ -112,7 +112,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         return server_drift(node, k3s_flags.server_flags(props), tokens, files_of(props), report)
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Installs over the existing installation: another version or agent token, or one of several servers.
+        """Installs over the existing installation: for another version or agent token, or as one of several.
         Another way to reach the server is only recorded. Fails if the k3s on the server can't be upgraded to
         this version, or to the channel's current one, if Nodes would have an unsupported version, if other
         members need it for quorum, or if its cluster is lost and no other server has it.
@@ -338,7 +338,7 @@ def identity_of(props: Mapping[str, Any]) -> str:
 
 
 class Repair(Enum):
-    """When a control server is repaired that differs from what was installed."""
+    """When to repair a control server that differs from what was installed."""
 
     NOW = "now"
     LATER = "later"
@@ -346,7 +346,7 @@ class Repair(Enum):
 
 
 def repair_of(found: Sequence[str], report: Report, *, unchanged: bool, waits: bool) -> Repair:
-    """When a control server is repaired.
+    """When to repair a control server.
 
     Without quorum (``waits`` is false) a server that has its datastore starts, and one that lost it can't
     join yet. If nothing else is wrong, the repair of the others brings the API back.
@@ -367,8 +367,8 @@ def is_another_cluster(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool
 
 
 def is_upgrade(olds: Mapping[str, Any], news: Mapping[str, Any], release: k3s.Release) -> bool:
-    """Whether an agent gets another k3s and stays in its cluster. The installed version is none, even if a
-    channel led to it. A channel without a pinned version always may be one.
+    """Whether an agent gets another k3s and stays in its cluster. The installed version doesn't count as
+    another one, even if a channel led to it. A channel without a pinned version may always lead to another.
     """
     has_it = bool(release.version) and release.version == olds.get("installed")
     return not is_another_cluster(olds, news) and release != _asked_for(olds) and not has_it
@@ -412,8 +412,8 @@ def server_script(
 def files_of(props: Mapping[str, Any]) -> dict[str, str]:
     """Content of the files that k3s reads on a control server, by path.
 
-    The state of earlier versions says nothing about encrypted Secrets. A server that starts a cluster writes
-    that file by itself.
+    The state of earlier versions doesn't record whether Secrets are encrypted. If a server starts a cluster,
+    ``begin_cluster`` writes the file ``ENCRYPTION``.
     """
     level, store = props.get("pod_security"), props.get("store")
     return {

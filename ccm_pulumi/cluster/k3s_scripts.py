@@ -61,12 +61,12 @@ def server_script(
         cluster: The cluster's identity; an installation of another cluster is removed first. None: whatever
             is installed stays.
         joins: Whether it joins another server; that may take several attempts.
-        encrypted: Whether the Secrets of a cluster that it begins or joins are.
+        encrypted: Whether a cluster that it begins or joins encrypts its Secrets.
         restores: The snapshot that it begins the cluster from: ``SNAPSHOT``, or a name in S3; empty: none.
         store: Content of ``STORE``; empty: no such file. None: it never had one.
         noted: The identity of what is installed and stays, where an early version may not have noted it.
         files: Content of further files that k3s reads, by path.
-        waits: Whether it ends only then; without a quorum of etcd no API can be ready.
+        waits: Whether it waits for the API; without a quorum of etcd no API can be ready.
     """
     environment = {**release.environment(), "K3S_TOKEN": tokens.server, "K3S_AGENT_TOKEN": tokens.agent}
     # The installer compares what it writes with what is there, not with what runs: an interrupted run may
@@ -158,9 +158,9 @@ def self_joining_script(
 
 
 def choose_server(servers: Sequence[str], rounds: int = 60) -> str:
-    """Sets ``K3S_URL`` to the first control server whose API is ready; after some time to the first at all.
+    """Sets ``K3S_URL`` to the first control server whose API is ready; after some time, to the first one.
 
-    Until its API server is ready k3s answers 503, then 401 to those whom it does not know.
+    k3s answers 503 until its API server is ready, and then 401 to unknown clients.
     """
     return f"""n=0
 ready=
@@ -191,7 +191,7 @@ def _agent_environment(release: Release, url: str, agent_token: str) -> dict[str
 
 
 def keep_note(cluster: str) -> str:
-    """Records whose the installed server is, unless that is noted."""
+    """Notes the identity of the installed server, unless there is a note."""
     return f"""[ -e {NOTE} ] || {{
   install -d -m 755 {FOLDER}
   echo {cluster} > {NOTE}
@@ -211,10 +211,9 @@ def begin_cluster(
     An interrupted installation continues: agents may have joined its cluster, and a recreated one would
     refuse them.
 
-    Secrets are encrypted from the beginning. That is written here, into a file that k3s reads, and not set by
-    a flag: k3s does not support that an existing cluster begins with it by a mere restart, so one that was
-    made without encryption stays so, with all servers that join it: k3s refuses a server with the other
-    setting.
+    Secrets are encrypted from the beginning. A file that k3s reads sets this. A flag would also reach
+    existing clusters, and k3s can't enable encryption there by a mere restart. A cluster that began without
+    encryption stays so, and so do the servers that join it: k3s refuses a server with the other setting.
     """
     note, encryption = (file.replace(FOLDER, folder) for file in (NOTE, ENCRYPTION))
     lines = [
@@ -240,12 +239,12 @@ mv -f "$given" {file}"""
 
 
 def restore(flags: Sequence[str], snapshot: str = SNAPSHOT, folder: str = FOLDER) -> str:
-    """Makes the cluster out of a snapshot, once: what has begun to work with it is gone on with.
+    """Restores the cluster from a snapshot, once. An interrupted restore starts again.
 
-    The Nodes of the control servers in it are of servers that are lost. While they are there, the
+    In the snapshot, the Nodes of control servers belong to lost servers. While these Nodes exist, the
     cloud-controller-manager keeps their provider IDs, and k3s refuses servers of the same names. So the API
-    runs without a node of its own until they are gone; and without finalizers, for k3s's own would wait for
-    members to leave that this etcd does not know.
+    runs without a node of its own until they are gone. The script removes their finalizers, because k3s's
+    own finalizer would wait until members leave that this etcd doesn't know.
     """
     # with S3 settings k3s looks for a local file in S3, unless this flag is false
     where = f"{snapshot} --etcd-s3=false" if snapshot == SNAPSHOT else shlex.quote(snapshot)
@@ -270,7 +269,7 @@ rm -f {SNAPSHOT}"""
 
 
 def leave_cluster(uninstall: str, cni_folder: str = CNI_FOLDER) -> str:
-    """Uninstalls, and forgets the Pods' range: a node would be ready with it before it gets its own."""
+    """Uninstalls, and deletes the old Pods' range: with it, a node would be ready before it gets its own."""
     files = " ".join(f"{cni_folder}/{name}" for name in CNI_FILES)
     return f"if [ -x {uninstall} ]; then {uninstall} </dev/null >/dev/null 2>&1; fi; rm -f {files}"
 
@@ -279,8 +278,8 @@ def rejoin(node: str) -> str:
     """Waits until a control server whose etcd member was removed has joined again, and prints a word then.
 
     k3s removes the member when the Node is deleted. On the server it then leaves a tombstone and waits for a
-    restart, which begins without the old data (``pkg/daemons/executor`` of k3s). It may already do that:
-    removing the installation now would leave a member without a server, and k3s refuses the next one.
+    restart, which begins without the old data (``pkg/daemons/executor`` of k3s). It may already be joining:
+    without the installation there would then be a member without a server, and k3s refuses the next one.
     """
     role = r"jsonpath={.metadata.labels.node-role\.kubernetes\.io/etcd}"
     get = shlex.join(["k3s", "kubectl", "get", "node", node, "--request-timeout=5s", "-o", role])
@@ -358,7 +357,7 @@ _EXPLAIN = """explain() {
 }"""
 
 
-# etcd takes no new member for some seconds after the last one came; k3s ends then, and is started again
+# etcd takes no new member for some seconds after the last one came; k3s then exits and is started again
 _JOIN = """n=0
 until systemctl start k3s; do
   n=$((n + 1))

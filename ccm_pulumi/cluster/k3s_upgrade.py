@@ -36,7 +36,7 @@ def installed_in(output: str) -> str:
 
 async def ask_release(host: Host, release: k3s.Release) -> tuple[str, str]:
     """The version of k3s that a server has (empty: none), and the one that a release's channel leads to
-    (empty: no channel is followed, or it can't tell where it leads before the installer has gone there).
+    (empty: no channel is followed, or the installer must run before that version is known).
     """
     said = await _ask_version(host, k3s_scripts.print_release(release), _RELEASE_SECONDS)
     led = _LEADS.findall(said)
@@ -45,7 +45,7 @@ async def ask_release(host: Host, release: k3s.Release) -> tuple[str, str]:
 
 async def oldest_on(controls: Sequence[Host]) -> str:
     """The oldest k3s of the control servers that can be asked; empty if none of these has one. If none can be
-    asked, the error of the last one.
+    asked, raises the error of the last one.
     """
     asked = (_ask_version(host, k3s_scripts.print_version(), _AT_ONCE) for host in controls)
     answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -76,9 +76,9 @@ def refuse(
 
 
 async def refuse_to_leave_behind(host: Host, installed: str, release: k3s.Release, leads: str = "") -> None:
-    """Refuses to go on without Nodes whose kubelets would be older than Kubernetes supports. The program
-    upgrades workers after their control servers, but not those of the cluster-autoscaler. Nothing is asked
-    where the minor version stays.
+    """Refuses an upgrade after which kubelets would be older than Kubernetes supports. The program upgrades
+    its own workers after the control servers, but not the cluster-autoscaler's. If the minor version stays,
+    this asks nothing.
     """
     kubelets: dict[str, str] = {}
     if changes_minor(installed, release, leads):
@@ -103,7 +103,7 @@ def _problem(release: k3s.Release, why: str) -> Problem:
 
 
 async def drain_for_upgrade(controls: Sequence[Host], node: str, seconds: int, traffic: Traffic) -> None:
-    """Cordons a Node and drains it; one that its owner has cordoned is so for good."""
+    """Cordons a Node and drains it. A Node that its owner has cordoned stays cordoned after the upgrade."""
     try:
         async with connect_first(controls, timeout=_CONNECT_SECONDS) as shell:
             # the annotation lets the Node accept Pods again, unless its owner has cordoned it before

@@ -39,8 +39,8 @@ def why_not(installed: str, release: Release, *, restores: bool = False) -> str:
     """Why k3s can't be changed from a version to a release; empty if it can, or if unknown.
 
     Kubernetes supports no downgrade, and no skipped minor version
-    (https://kubernetes.io/releases/version-skew-policy/); k3s neither
-    (https://docs.k3s.io/upgrades), but for a datastore out of a snapshot that the older version wrote
+    (https://kubernetes.io/releases/version-skew-policy/). Neither does k3s
+    (https://docs.k3s.io/upgrades), except for a datastore from a snapshot that the older version wrote
     (https://docs.k3s.io/upgrades/roll-back).
     """
     here, wanted = parts(installed), wanted_parts(release)

@@ -33,10 +33,10 @@ _RESTART = "To renew the certificate, restart k3s on one control server at a tim
 
 
 class KubeconfigProvider(Provider):
-    """Reads the kubeconfig; again for another cluster, another name or address, and before it expires.
+    """Reads the kubeconfig. Reads it again for another cluster, name or address, and before it expires.
 
-    Also where the API server that it names does not answer during a refresh: the update then waits for one
-    that does, and names that one.
+    If the API server in it doesn't answer during a refresh, the update waits until one answers, and writes
+    the address of that one.
     """
 
     ignored_inputs = ("private_key", "host_key", "others")
@@ -47,15 +47,15 @@ class KubeconfigProvider(Provider):
     """How long to wait until an API server answers."""
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares; and it is a change that the certificate ends soon, refresh or not."""
+        """Compares. A certificate that expires soon is a change, too, even without a refresh."""
         result = super().diff(_id, _olds, _news)
         ends = ends_by(self.now() + RENEWAL, _olds.get("kubeconfig"))
         result.changes = result.changes or ends or bool(_olds.get(_UNANSWERED))
         return result
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """Asks whether the API server answers, and reads the kubeconfig if the certificate has expired. With
-        an expired certificate, Pulumi sees nothing of the cluster: fails if that is there.
+        """Asks whether the API server answers. With an expired certificate, fails if a control server returns
+        a kubeconfig: the cluster exists, but Pulumi sees nothing of it.
         """
         if ends_by(self.now(), props.get("kubeconfig")):
             try:
@@ -82,8 +82,8 @@ class KubeconfigProvider(Provider):
         if ends_by(self.now() + RENEWAL, original):
             print(f"the certificate in the kubeconfig expires on {expiry(original):%Y-%m-%d}. {_RESTART}")
         url = wait_for_endpoint(endpoints(original, props), self.patience())
-        # The text differs each time, so that Pulumi configures its plugin again: the official one asks a
-        # cluster once, and takes it for unreachable in the whole run.
+        # The text differs each time, so that Pulumi configures its plugin again: the official plugin asks a
+        # cluster once, and then treats it as unreachable for the whole run.
         text = f"# read at {self.now().isoformat()}\n{rewritten(original, props['context'], url)}"
         return CreateResult(props["server_id"], {**props, "kubeconfig": text})
 

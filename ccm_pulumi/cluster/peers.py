@@ -56,8 +56,8 @@ def peers_of(
 ) -> list[Peer]:
     """The other control servers of a control server's cluster, ordered by ID.
 
-    If the server was deleted, ``labels`` name the cluster. Without a ``jump`` host they have the NAT server
-    of the others, if there is one.
+    If the server was deleted, ``labels`` name the cluster. Without ``jump``, their jump host is the
+    cluster's NAT server, if there is one.
     """
     own = read_server(cloud, server_id)
     common = labels_of(own["labels"]) if own else dict(labels or {})
@@ -102,7 +102,7 @@ def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
 
 
 def _running_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
-    """Those control servers named by a resource that run."""
+    """The running ones of the control servers that a resource names."""
     both = zip(hosts_of(props), control_ids(props), strict=True)
     return [host for host, server_id in both if server_runs(cloud, server_id)]
 

@@ -129,7 +129,7 @@ class PodNetworkProvider(ServerProvider):
         return CreateResult(props["member_id"], {**props, "pod_cidr": asyncio.run(given)})
 
     def drift(self, props: Mapping[str, Any]) -> list[str] | None:
-        """Compares the network with the one that the Node's range asks for; else with the last one."""
+        """Compares the network with the one for the Node's range, or for the last known range."""
         own, *controls = PROBES.of([host_of({**props, **props["reached"]}), *hosts_of(props)])
         pod_cidr, cidr = range_of(props, first_nodes(controls)), props["cluster_cidr"]
         if pod_cidr is None:

@@ -48,7 +48,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What is proved when a machine joins: servers know both, agents theirs alone."""
+    """With these, machines join a cluster. Servers know both, agents only the agent token."""
 
     server: str = field(repr=False)  # its holder is an administrator
     agent: str = field(repr=False)

@@ -101,19 +101,19 @@ CONTROL_ROLES = control_roles(max(CONTROL_COUNTS))
 
 
 def of_kind(servers: Iterable[ServerSpec], kind: Kind) -> list[ServerSpec]:
-    """Those of some servers that are of a kind, in their order."""
+    """The servers that are of a kind, in the same order."""
     return [server for server in servers if server.kind is kind]
 
 
 def has_several_controls(servers: Sequence[ServerSpec], existing: Collection[str]) -> bool:
-    """Whether wanted control servers can replace one: not where only the first exists."""
+    """Whether another control server than the first exists and is wanted, so that one can be replaced."""
     return any(control.role in existing for control in of_kind(servers, Kind.CONTROL)[1:])
 
 
 def resized_in_place(servers: Sequence[ServerSpec], existing: Collection[str]) -> set[str]:
-    """Roles of the servers that get another type in place; for the others it needs another server.
+    """Roles of the servers whose type is changed in place. For another type, all others are replaced.
 
-    Another NAT server would have another address, and the only control server is the cluster.
+    A new NAT server would have another address. The cluster would be lost with its only control server.
     """
     kinds = {Kind.NAT} if has_several_controls(servers, existing) else {Kind.NAT, Kind.CONTROL}
     return {server.role for server in servers if server.kind in kinds}

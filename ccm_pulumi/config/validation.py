@@ -178,7 +178,7 @@ def address_problems(settings: Settings, unread: Collection[str] = ()) -> list[P
 
 
 def rollout_capacity_problems(settings: Settings, existing: Collection[str]) -> list[Problem]:
-    """The problem that new servers and servers to be deleted together exceed a limit.
+    """The problem if the new servers, together with the servers to be deleted, exceed a limit.
 
     Pulumi deletes removed resources after it has created new ones: a renamed pool has its servers twice until
     then.

@@ -123,8 +123,8 @@ def call(
     cloud: Cloud, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout: float = TIMEOUT
 ) -> Mapping[str, Any]:
     """One call of the API; an empty answer is an empty mapping. The path begins with a slash. A
-    ConfigurationError means that the token is not accepted. Anything else is a CloudError; looked for in the
-    answer, what it lacks is one, too.
+    ConfigurationError means that the token is not accepted. Any other failure is a CloudError, and so is
+    missing content if the caller reads the answer in ``understood``.
     """
     if not cloud.endpoint.startswith(("http://", "https://")):
         raise CloudError(cloud.endpoint, "has an invalid address: use an https:// or http:// address")

@@ -12,8 +12,8 @@ _GROUP = "rbac.authorization.k8s.io"
 def rolled_with(account: pulumi.Resource, spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of a Deployment or DaemonSet whose Pods are replaced when their ServiceAccount is a new one.
 
-    A Pod's token belongs to the ServiceAccount that it began with, by its UID: with another one of the same
-    name the API server refuses it (https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/).
+    A Pod's token belongs to a ServiceAccount with a certain UID. If another account gets the same name, the
+    API server refuses the token (https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/).
     """
     assert isinstance(account, kubernetes.core.v1.ServiceAccount)
     uid = account.metadata.apply(lambda metadata: metadata.get("uid"))

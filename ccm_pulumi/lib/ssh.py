@@ -91,7 +91,7 @@ async def connect_first(
 ) -> AsyncIterator[Shell]:
     """Connects to the first of several control servers on which the Kubernetes API is ready. With one host
     this is ``connect``, without a check of the API. One host gets a few seconds at a time. If none is ready
-    in time, the error of the last one.
+    in time, raises the error of the last one.
     """
     async with AsyncExitStack() as stack:
         if len(hosts) == 1:
@@ -111,7 +111,7 @@ async def run_once(
 
 
 def pauses(jitter: Callable[[], float] = random.random) -> Callable[[], float]:
-    """Growing pauses between attempts, in seconds; up to a fifth of each is chance."""
+    """Growing pauses between attempts, in seconds; up to a fifth of each is random."""
     pause = _FIRST_PAUSE
 
     def following() -> float:
@@ -226,7 +226,7 @@ async def _open(host: Host, tunnel: asyncssh.SSHClientConnection | None) -> asyn
 
 
 async def _close(connections: Sequence[asyncssh.SSHClientConnection]) -> None:
-    """Closes them, the last one first, which goes through the others."""
+    """Closes them, the last one first, because it goes through the others."""
     for connection in reversed(connections):
         connection.close()
         await connection.wait_closed()

@@ -94,7 +94,7 @@ class Adoption:
         return str(found["id"])
 
     def _subnet(self, ip_range: Any) -> str | None:
-        """The ID of a subnet that this stack's network, the only one of its labels, has already."""
+        """The ID of the subnet if it exists, in the only network that has this stack's labels."""
         networks = list(self._all(_KINDS[_NETWORK]).values())
         if len(networks) != 1 or self._doubt(_SUBNET, ""):
             return None

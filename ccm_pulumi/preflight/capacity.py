@@ -59,8 +59,8 @@ def choose(
     has_capacity: Callable[[Placement], bool],
     present: Mapping[str, Present],
 ) -> tuple[list[ServerSpec], list[ServerSpec]]:
-    """Chooses the placement of each server. Returns the servers with it, and those of them without capacity,
-    which have the first that they try.
+    """Chooses the placement of each server. Returns all servers with it, and also those without capacity:
+    their placement is the first that they try.
 
     An existing server stays where it is, at a fallback too, until the settings want another placement. Then
     it gets that one, never a fallback. A new server gets the first placement with capacity. So does a server

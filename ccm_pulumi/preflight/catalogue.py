@@ -130,7 +130,7 @@ def _image_problems(key: str, name: str, types: Collection[str], catalogue: Cata
 
 
 def _availability(kind: Mapping[str, Any], now: datetime) -> Mapping[str, bool]:
-    """Whether a server type is available, by location. After the day of its deprecation it never is again.
+    """Whether a server type is available, by location. After its last day, a deprecated type never is.
 
     https://docs.hetzner.cloud/reference/cloud#server-types
     """

@@ -50,8 +50,8 @@ def network_problems(
 ) -> list[Problem]:
     """Why the network can't be imported: it must match the settings.
 
-    ``networks`` are those of the stack's servers. ``servers`` are all of the project, where the network has
-    routes. With ``has_nat`` the network's default route is the stack's own.
+    ``networks`` are those of the stack's servers. ``servers`` are all servers of the project, if the network
+    has routes. With ``has_nat`` the network's default route is the stack's own.
     """
     given = settings.import_network
     if network is None:
@@ -65,7 +65,7 @@ def network_problems(
         allowed = f"use {network['ip_range']}, the range of the network {given}"
         problems.append(Problem(key_of("network_cidr"), str(settings.network_cidr), allowed))
     if network["id"] not in networks and not settings.kubeconfig_path:
-        # later on, or of a cluster that is there, routes are its own, and a range that is in use stays
+        # later, or for an existing cluster, the routes are the cluster's own, and a range in use stays
         problems += _pod_range_problems(settings, network, servers)
     if settings.has_nat and not has_nat:
         problems += _route_problems(settings, network["routes"])

@@ -27,7 +27,7 @@ class Network(pulumi.ComponentResource):
             name=settings.cluster_name,
             ip_range=str(settings.network_cidr),
             labels=dict(labels),
-            # False, and not None, which takes no protection away with the official plugin
+            # False, not None: with None, the official plugin keeps an existing protection
             delete_protection=settings.protect,
             opts=pulumi.ResourceOptions.merge(
                 pulumi.ResourceOptions(parent=self, delete_before_replace=True), network_options(settings)
@@ -58,7 +58,7 @@ class Network(pulumi.ComponentResource):
         self.register_outputs({"id": self.id})
 
     def keep_subnet(self) -> None:
-        """Fails a preview in which the subnet would be replaced, later, but before anything is changed.
+        """Fails a preview in which the subnet would be replaced: after this call, but before any change.
         Pulumi would detach the control servers and then wait up to twenty minutes for the load balancers in
         the subnet. No resource could refuse that: only a preview shows it.
         """

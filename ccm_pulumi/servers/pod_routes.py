@@ -35,8 +35,8 @@ def remove_routes(
     report: Callable[[str], None],
     patience: Patience | None = None,
 ) -> None:
-    """Removes the routes that servers of the cluster have left behind. They cost nothing: none stops a
-    destroy.
+    """Removes the routes that servers of the cluster have left behind. Routes cost nothing, so a
+    failure doesn't stop a destroy.
     """
     try:
         network = fetcher(cloud, patience=patience)(f"/networks/{network_id}")["network"]

@@ -1,4 +1,4 @@
-"""The stack's own SSH key on a server: the cloud puts it there when the server is new, and a rotation here.
+"""The stack's own SSH key on a server: the cloud adds it to a new server, and this resource rotates it.
 
 ``pulumi up --replace`` of the ``KeyPair`` makes another pair. Servers stay: each of them gets the new key by
 the old one, which is in the state of this resource until then, and loses the old one.
@@ -29,13 +29,13 @@ async def rotate(before: Host, after: Host) -> None:
 
 
 def add_script(public_key: str, path: str = AUTHORIZED) -> str:
-    """Lets the holder of a key in; nothing where it may come in already."""
+    """Allows logins with a key; does nothing if the key is already there."""
     line, file = shlex.quote(public_key), shlex.quote(path)
     return f"umask 077; grep -qsF {line} {file} || printf '\\n%s\\n' {line} >> {file}"
 
 
 def remove_script(public_key: str, path: str = AUTHORIZED) -> str:
-    """Lets the holder of a key in no longer; other lines stay, and the file keeps its owner and mode."""
+    """Stops logins with a key; other lines stay, and the file keeps its owner and mode."""
     line, file = shlex.quote(public_key), shlex.quote(path)
     return f"rest=$(grep -vF {line} {file}) || true; printf '%s\\n' \"$rest\" > {file}"
 

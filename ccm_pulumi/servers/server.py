@@ -263,8 +263,8 @@ class Server(pulumi.ComponentResource):
         self.private_ip: pulumi.Output[str] = place.ip  # known once it is attached
         self.address = self.private_ip if args.gateway else self.public_ip  # at which it is reached
         if not args.gateway:
-            # It finds the server attached. Stacks of earlier versions have it: where it is not declared,
-            # Pulumi detaches the server.
+            # The server is already attached. But stacks of earlier versions have this resource: if it is not
+            # declared, Pulumi deletes it and detaches the server.
             hcloud.ServerNetwork(
                 name,
                 server_id=self.server.id.apply(int),
@@ -322,8 +322,8 @@ class Server(pulumi.ComponentResource):
             firewall_ids=args.firewalls or None,
             public_nets=nowhere if args.gateway else None,
             networks=place if args.gateway else None,
-            # Hetzner wants the two alike. False, and not None, which takes no protection away with the
-            # official plugin.
+            # Hetzner requires the same value for both. False, not None: with None, the official plugin keeps
+            # an existing protection.
             delete_protection=args.protected,
             rebuild_protection=args.protected,
             opts=pulumi.ResourceOptions.merge(options, args.rollout),

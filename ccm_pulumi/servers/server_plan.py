@@ -1,7 +1,7 @@
 """Which servers a run may delete or replace: checked in the preview, and before the first deletion.
 
-An existing server is replaced only if an input of the program changed, and never because of drift. Two
-resources ensure that, one before the servers and one after them:
+An existing server is replaced only if an input of the program changed, and never because of drift. These
+resources ensure that; the first one comes before the servers, the others after them:
 
 - ``ServerPlan`` compares the inputs of the program with those of the last run. From that it computes a
   revision of each server, which is the server's ``replacement_trigger``. The server itself ignores changes of

@@ -41,7 +41,7 @@ class ServerStateProvider(CloudProvider):
         return CheckResult({**news, "ip": ip}, [])
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """The address is what was found, and no reason for anything; another range is another subnet."""
+        """Compares without the address, which is found, and the range: another range is another subnet."""
         names = [name for name in changed_inputs(_olds, _news) if name not in ("ip", "subnet_range")]
         replaces = [name for name in names if name in self.replaced_by]
         return DiffResult(changes=bool(names), replaces=replaces, delete_before_replace=True)
@@ -61,8 +61,8 @@ class ServerStateProvider(CloudProvider):
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Changes the type, and attaches the server again: with its address if the subnet has that."""
         ip = _olds["ip"] if IPv4Address(_olds["ip"]) in IPv4Network(subnet_of(_news)) else None
-        # What the program wanted in the last run and what the server got, and likewise now. Where one of both
-        # says nothing, another type needed another server.
+        # Each has the type that the program wanted and the type that the server got. If one is empty, another
+        # type replaced the server.
         before, after = _olds.get("types") or (), _news.get("types") or ()
         if before and after and all(old != new for old, new in zip(before, after, strict=True)):
             change_type(self.cloud(), _news["server_id"], _news["types"][-1])
@@ -111,9 +111,9 @@ def change_type(cloud: Cloud, server_id: str, server_type: str, patience: Patien
 def settle(
     cloud: Cloud, server_id: str, subnet_id: str, ip: str | None, patience: Patience | None = None
 ) -> str:
-    """Attaches a server to a subnet, after it is detached where it has another address, and switches it on.
-    Without an ``ip`` it gets any address, or keeps its own. Returns its address. Fails if something else has
-    it.
+    """Attaches a server to a subnet and switches it on. A server with another address is detached first.
+    Without an ``ip`` it gets any address, or keeps its own. Returns the address. Fails if something else has
+    ``ip``.
     """
     patience = patience or Patience()
     network, subnet_range = int(subnet_id.partition("-")[0]), subnet_id.partition("-")[2]
@@ -143,7 +143,7 @@ def next_step(
     server: Mapping[str, Any], network: int, subnet_range: str, ip: str | None
 ) -> tuple[str, Mapping[str, Any]] | None:
     """The action and its body that bring a server (as the API returns it) closer to running in a network;
-    None: it does. With an ``ip`` it gets that, otherwise any of the subnet's range.
+    None: it runs there. With an ``ip`` it gets that, otherwise any of the subnet's range.
     """
     found = _address(server, network)
     if found and ip in (None, found):

@@ -104,7 +104,7 @@ class Servers(pulumi.ComponentResource):
 
     @property
     def others_remain(self) -> bool:
-        """Whether control servers are there that are wanted no more, and may be in the cluster."""
+        """Whether control servers exist that are no longer wanted, and that may be in the cluster."""
         wanted = {spec.role for spec in self._specs}
         return bool({*self._existing} & {*CONTROL_ROLES} - wanted)
 
@@ -117,7 +117,7 @@ class Servers(pulumi.ComponentResource):
         return {**self.control.access.inputs(), "others": others}
 
     def member_inputs(self, server: Server) -> dict[str, pulumi.Input[Any]]:
-        """Likewise, for what concerns a server as one of its Nodes."""
+        """The same, and the name and ID of a server that is one of its Nodes."""
         return {**self.control_inputs(), "node": server.name, "member_id": server.server.id}
 
     def guard_installations(
@@ -132,7 +132,7 @@ class Servers(pulumi.ComponentResource):
         InstallationGuard(f"{self._prefix}installations", opts, **guarded, switch=self._switch)
 
     def _nat_gateway(self, nat: Server) -> Gateway:
-        """What servers without public addresses need to be there before they are."""
+        """What must exist before servers without public addresses."""
         route = hcloud.NetworkRoute(
             nat.role,
             network_id=self._network.network.id.apply(int),
