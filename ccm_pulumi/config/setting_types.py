@@ -135,7 +135,7 @@ def odd_number(numbers: Sequence[int]) -> Type:
 
     allowed = (
         f"give {', '.join(map(str, numbers[:-1]))} or {numbers[-1]}. An even number isn't allowed, "
-        "because a cluster with one control server fewer tolerates the same number of failures"
+        "because the additional server wouldn't let the cluster tolerate more failures"
     )
     return plain(parse, allowed, numbers[0])
 

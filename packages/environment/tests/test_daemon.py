@@ -101,8 +101,7 @@ def test_a_sandbox_that_does_not_end(site, starting, end, monkeypatch):
 
 def test_a_sandbox_whose_files_were_deleted_is_killed(site):
     """As after ``git clean -fdx``, which also deletes the lock."""
-    (site.root / "sandbox").mkdir()
-    (site.root / "sandbox/__main__.py").write_text("import time; print(flush=True); time.sleep(600)")
+    (site.root / "sandbox.py").write_text("import time; print(flush=True); time.sleep(600)")
     command = [sys.executable, "-m", "sandbox", "serve"]
     with subprocess.Popen(command, cwd=site.root, stdout=subprocess.PIPE) as child:
         child.stdout.readline()

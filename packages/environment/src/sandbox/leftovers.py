@@ -32,7 +32,7 @@ CLOUD_LISTS = (
 MANAGED_BY = ("managed-by", "ccm-from-scratch")
 """The label that the Pulumi program sets on its objects (ccm_pulumi/config/labels.py)."""
 NODE_GROUP, SEPARATOR = "hcloud/node-group", "--"
-"""The label with a server's node group, and the separator in a group's name (ccm_pulumi/config/pools.py)."""
+"""The label that contains a server's node group, ``CLUSTER--POOL``, and the separator in this name."""
 SERVICE_UID = "hcloud-ccm/service-uid"
 ADOPTED = "ccm-from-scratch/adopted"
 CLUSTER = "ccm-from-scratch/cluster"

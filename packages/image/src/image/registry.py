@@ -25,7 +25,7 @@ _DOCKER_HUB = {"docker.io": "https://index.docker.io/v1/"}
 """The key under which Docker's configuration file stores the credentials for Docker Hub."""
 
 _NO_PROXY = "http://127.0.0.1:1"
-"""An address without a proxy, set as crane's HTTP proxy. So crane's requests without TLS to other machines
+"""Crane's HTTP proxy: an address where no proxy listens. So crane's requests without TLS to other machines
 fail. Otherwise, crane would fall back to HTTP for private addresses."""
 
 
