@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from hetzner_machines import processes
@@ -23,10 +23,7 @@ input()
 
 def commands_below(folder: Path) -> list[str]:
     """Command lines of processes that name a folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # the process has just ended
-            found.append(path.read_bytes().decode(errors="replace"))
+    found = [command.decode(errors="replace") for _, command in processes.commands()]
     return [line for line in found if str(folder) in line]
 
 

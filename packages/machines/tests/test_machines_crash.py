@@ -2,7 +2,6 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -65,12 +64,10 @@ def footprint(world) -> dict[str, list[str]]:
         "links": [entry.name for entry in Path("/sys/class/net").iterdir()],
         "namespaces": namespaces.listing(),
         "routes": run(["ip", "route"], check=True).stdout.splitlines(),
-        "processes": [],
+        "processes": [
+            command.decode(errors="replace") for pid, command in processes.commands() if pid != os.getpid()
+        ],
     }
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        if path.parent.name != str(os.getpid()):
-            with suppress(FileNotFoundError, ProcessLookupError):  # the process has just ended
-                lines["processes"].append(path.read_bytes().decode(errors="replace"))
     found = {
         kind: [line for line in entries if world.site in line or str(world.state) in line]
         for kind, entries in lines.items()

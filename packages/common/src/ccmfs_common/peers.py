@@ -13,7 +13,7 @@ TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LOCAL, _REMOTE, _USER, _INODE = 1, 2, 7, 9
 """Columns, https://www.kernel.org/doc/Documentation/networking/proc_net_tcp.txt."""
 _NONE = "0"
-"""The inode of a closed socket. Its UID is also 0, whoever was the owner (the kernel's ``sock_i_uid``)."""
+"""The inode of a closed socket. Its UID is also 0, not the owner's (``sock_i_uid`` in the kernel)."""
 
 _MAPPED = "0000000000000000FFFF0000"
 """The prefix of IPv4 addresses in ``/proc/net/tcp6``."""

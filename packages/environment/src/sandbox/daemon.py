@@ -203,18 +203,16 @@ def stop(site: Site) -> bool:
 def kill(site: Site) -> None:
     """End the process at once; what it has made is left for the caller to remove."""
     _end(site, signal.SIGKILL, f"was killed, but the lock {_lock(site)} is still in use; repeat the command")
-    for pid in without_record(site):
-        os.kill(pid, signal.SIGKILL)
+    processes.kill_all(lambda: without_record(site), STOP_SECONDS)
 
 
-def without_record(site: Clone) -> list[int]:
+def without_record(site: Clone) -> set[int]:
     """Sandbox processes of this clone whose record was deleted, for example by ``git clean``."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
+    found = set[int]()
+    for pid, command in processes.commands():
         with suppress(OSError):  # it has ended, or belongs to another user
-            words = (process / "cmdline").read_bytes().split(b"\0")
-            if (process / "cwd").readlink() == site.root and words[1:4] == [b"-m", b"sandbox", b"serve"]:
-                found.append(int(process.name))
+            if b"\0-m\0sandbox\0serve\0" in command and Path(f"/proc/{pid}/cwd").readlink() == site.root:
+                found.add(pid)
     return found
 
 

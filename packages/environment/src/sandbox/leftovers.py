@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hetzner_machines import cgroups, internet, mounts, namespaces
+from hetzner_machines import cgroups, internet, mounts, namespaces, processes
 from hetzner_machines.cleanup import remove_all
 from hetzner_machines.names import Names
 from hetzner_machines.volumes import loops
@@ -128,12 +128,6 @@ def _children(folder: Path) -> Iterable[Path]:
 def _processes(words: Iterable[str]) -> list[int]:
     """Processes, other than this one, whose command line contains one of the words."""
     wanted, own = [word.encode() for word in words], os.getpid()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(folder.name) != own and any(word in command for word in wanted):
-            found.append(int(folder.name))
-    return found
+    return [
+        pid for pid, command in processes.commands() if pid != own and any(word in command for word in wanted)
+    ]

@@ -5,7 +5,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,14 @@ def wait_gone(process: Identity, timeout: float) -> bool:
         return bool(poll.poll(timeout * 1000))
     finally:
         os.close(descriptor)
+
+
+def commands() -> Iterator[tuple[int, bytes]]:
+    """The ID and the command line of each process, with a zero byte after each word."""
+    for folder in PROC.glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            command = (folder / "cmdline").read_bytes()
+            yield int(folder.name), command
 
 
 def kill_all(find: Callable[[], set[int]], seconds: float) -> tuple[set[int], set[int]]:
