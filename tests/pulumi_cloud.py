@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pulumi_lab import ROOT, Lab
+from tests.pulumi_lab import ROOT, RUNTIME, Lab
 from tests.served_cloud import EmulatedCloud, serve
 
 
@@ -14,7 +14,7 @@ def lab_at(folder: Path, cloud: EmulatedCloud, *, refresh: bool = False, **envir
     lab = Lab(folder, {"HCLOUD_ENDPOINT": cloud.endpoint, "PYTHONPATH": str(ROOT), **environment})
     options = "options:\n  refresh: always\n" if refresh else ""
     polling = "config:\n  hcloud:pollFunction: constant\n  hcloud:pollInterval: 50ms\n"
-    lab.write("Pulumi.yaml", f"name: lab\nruntime: python\n{options}{polling}")
+    lab.write("Pulumi.yaml", f"name: lab\n{RUNTIME}{options}{polling}")
     return lab
 
 

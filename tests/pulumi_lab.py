@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,13 @@ from sandbox.site import cache_directory
 from tests import child_processes
 from tests.prepared import missing
 from tests.served_cloud import TOKEN
+from tests.warm_plugins import warm
 
 ROOT = Path(__file__).parents[1]
+RUNTIME = f"runtime:\n  name: python\n  options:\n    virtualenv: {sys.prefix}\n"
+RUNS = ("up", "preview", "refresh", "destroy", "import")  # what Pulumi loads plugins for
+
+_new_stacks: dict[tuple[str, str], dict[Path, bytes]] = {}
 
 
 def pulumi() -> Path:
@@ -66,9 +72,21 @@ class Lab:
         }
         self.project.mkdir()
         (self.root / "state").mkdir()
-        self.write("Pulumi.yaml", f"name: {self.name}\nruntime: python\n")
-        made = self.run("stack", "init", self.stack)
-        assert made.status == 0, made.err
+        self.write("Pulumi.yaml", f"name: {self.name}\n{RUNTIME}")
+        self._make_stack()
+
+    def _make_stack(self) -> None:
+        """`stack init`, whose files are copied into the later projects of a process: it derives keys."""
+        files = _new_stacks.setdefault((self.name, self.stack), {})
+        for path, content in files.items():
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_bytes(content)
+        if files:
+            self.ask(["stack", "select", self.stack])
+            return
+        self.ask(["stack", "init", self.stack])
+        made = [self.project / f"Pulumi.{self.stack}.yaml", *self.root.glob("state/.pulumi/**/*")]
+        files |= {path.relative_to(self.root): path.read_bytes() for path in made if path.is_file()}
 
     @property
     def project(self) -> Path:
@@ -89,10 +107,8 @@ class Lab:
 
     def run(self, *arguments: str, given: str = "", timeout: float = 300, **more: str) -> Result:
         """Run a command to its end; with a text for its standard input."""
-        environment = {**self.environment, **more}
-        done = child_processes.run(
-            self.command(*arguments), cwd=self.project, env=environment, timeout=timeout, input=given
-        )
+        with self.options(arguments, more) as options:
+            done = child_processes.run(self.command(*arguments), timeout=timeout, input=given, **options)
         return Result(done.returncode, done.stdout, done.stderr)
 
     def up(self, body: str | None = None, status: int = 0, **more: str) -> str:
@@ -121,15 +137,25 @@ class Lab:
         return done.out
 
     def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments),
-            cwd=self.project,
-            env={**self.environment, **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        with self.options(arguments, more) as options:
+            return subprocess.Popen(
+                self.command(*arguments),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                **options,
+            )
+
+    @contextmanager
+    def options(self, arguments: Sequence[str], more: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        """What a process of the CLI starts with, and its plugins."""
+        environment = {**self.environment, **more}
+        if arguments[0] not in RUNS:
+            yield {"cwd": self.project, "env": environment}
+            return
+        with warm(environment, self.project) as (shared, inherited):
+            yield {"cwd": self.project, "env": {**environment, **shared}, "pass_fds": [inherited]}
 
     @property
     def state_file(self) -> Path:

@@ -25,14 +25,14 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NoReturn
 
 VARIABLE = "CCMFS_PLUGINS"
 """The environment variable with the path of the socket, for the plugins that the Pulumi engine starts."""
 ENVIRONMENT = "CCMFS_PLUGINS_ENVIRONMENT"
 """The environment variable with the path of the virtual environment that contains the plugins."""
 
-_NEEDED = (
+NEEDED = (
     *("hcloud", "pulumi.dynamic", "urllib3", "pulumi_plugins.serve"),
     *("pulumi_plugins.hcloud.provider", "pulumi_plugins.kubernetes.provider"),
 )
@@ -208,15 +208,20 @@ class _Plugins:
 
 
 def main(descriptor: int, path: Path, program: str) -> None:
-    """Serve on a listening socket until ``./dev`` and all clients have ended; then remove its folder."""
+    """Load everything, then serve on a listening socket until standard input ends."""
     gc.disable()  # nothing of this is garbage
-    for module in (*_NEEDED, program):
+    for module in (*NEEDED, program):
         with suppress(Exception):  # in the program itself, Pulumi shows a mistake of the user's
             importlib.import_module(module)
     gc.enable()
+    serve(socket.socket(fileno=descriptor), path, sys.stdin.buffer)
+
+
+def serve(listener: socket.socket, path: Path, starter: BinaryIO) -> NoReturn:
+    """Serve until the other end of ``starter`` is closed and all clients have ended; remove the folder."""
     plugins = _Plugins()
-    threading.Thread(target=plugins.accept, args=(socket.socket(fileno=descriptor),), daemon=True).start()
-    sys.stdin.buffer.read()
+    threading.Thread(target=plugins.accept, args=(listener,), daemon=True).start()
+    starter.read()
     with plugins.changed:
         plugins.changed.wait_for(lambda: not plugins.connections)
         plugins.end()
