@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema_rs import Draft202012Validator
 
 ROOT = Path(__file__).resolve().parents[3]
 # What is newer than the description; hetzner_emulator.coverage.NEWER has the sources.
@@ -15,17 +15,8 @@ NEWER = {("GET", "/networks/{id}/members")}
 NEWER_ANSWERS = {("DELETE", "/load_balancers/{id}", "201"): ("DELETE", "/servers/{id}", "200")}
 REMOVED_FIELDS = {"datacenter", "deprecated"}
 
-_formats = FormatChecker(formats=())
-
-
-@_formats.checks("date-time")
-def _is_moment(value: object) -> bool:
-    return not isinstance(value, str) or bool(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", value))
-
-
-@_formats.checks("decimal")
-def _is_decimal(value: object) -> bool:
-    return not isinstance(value, str) or bool(re.fullmatch(r"\d+\.\d+", value))
+FORMATS = {"date-time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "decimal": r"\d+\.\d+"}
+_formats = {name: functools.partial(re.fullmatch, pattern) for name, pattern in FORMATS.items()}
 
 
 def description_path() -> Path | None:
@@ -70,7 +61,8 @@ class Description:
         content = response.get("content", {}).get("application/json")
         if content is None:
             return None
-        return Draft202012Validator(self._convert(content["schema"]), format_checker=_formats)
+        schema = self._convert(content["schema"])
+        return Draft202012Validator(schema, formats=_formats, validate_formats=True)
 
     def _convert(self, schema: Any) -> Any:
         """OpenAPI 3.0 to JSON Schema: references inlined, `nullable` spelled out."""
@@ -100,7 +92,10 @@ class Description:
         if validator is None:
             return [] if not body else [f"{method} {path}: {status} must have no body"]
         errors = validator.iter_errors(json.loads(body))
-        return [f"{method} {path} {status}: {'/'.join(map(str, e.path))}: {e.message[:300]}" for e in errors]
+        return [
+            f"{method} {path} {status}: {'/'.join(map(str, e.instance_path))}: {e.message[:300]}"
+            for e in errors
+        ]
 
 
 @functools.cache
