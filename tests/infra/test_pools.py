@@ -200,7 +200,7 @@ def test_no_two_pools_share_a_placement_group():
 names = st.sampled_from(["worker", "db", "web", "db-1", "arm"])
 kinds = st.fixed_dictionaries(
     {
-        "count": st.integers(0, 12),
+        "count": st.integers(0, 3),
         "location": st.sampled_from(["fsn1", "nbg1"]),
         "placementGroup": st.booleans(),
     }

@@ -37,6 +37,7 @@ def command(tmp_path, programs):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_both_clusters(command, tmp_path):
     done = run(command, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -92,6 +92,7 @@ def digest_in_child(tree, cache, program=BUILD, command=(sys.executable,), **env
     return done.stdout.strip()
 
 
+@pytest.mark.nightly
 def test_another_folder_and_an_empty_cache_make_the_same_image_without_root(images, tree, tmp_path):
     """Nobody in a user namespace has none of root's powers; who is not root needs none."""
     as_other_user = ("unshare", "--user")
@@ -136,6 +137,7 @@ def test_what_a_python_has_loaded_does_not_change_what_it_compiles(python):
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
+@pytest.mark.nightly
 def test_without_what_only_linux_has_it_is_the_same_image(images, tree, tmp_path, python):
     """As near as a test on Linux comes to macOS: uv's Python, no apt, none of Linux's calls and folders."""
     found = {"PATH": str(python), VARIABLE: open_mirror(tmp_path).roots[0]}

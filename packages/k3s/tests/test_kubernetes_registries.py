@@ -81,7 +81,7 @@ def test_passwords_that_look_like_other_types(password):
     ("text", "said"),
     [
         ("[", "expected the node content"),
-        ("[" * 50_000, "maximum recursion depth exceeded"),
+        ("[" * 1_000, "maximum recursion depth exceeded"),
         ("7", "the file must be a mapping"),
         ("mirrors: [docker.io]", "mirrors must be a mapping"),
         ("mirrors: {docker.io: {endpoint: a.example}}", r"mirrors\.docker\.io\.endpoint must be a list"),

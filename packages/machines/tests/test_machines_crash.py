@@ -76,7 +76,9 @@ def footprint(world) -> dict[str, list[str]]:
     return {kind: entries for kind, entries in found.items() if entries}
 
 
-@pytest.mark.parametrize("programs", [3, 10, 17, 24, 31, 1000])
+@pytest.mark.parametrize(
+    "programs", [10, 31, 1000, *(pytest.param(each, marks=pytest.mark.nightly) for each in (3, 17, 24))]
+)
 async def test_the_start_after_a_kill_repairs_everything(world, programs):
     specs = world.machine(1), world.machine(2)
     die(world, programs, *specs)

@@ -236,7 +236,10 @@ def signalled(lab: Lab, number: signal.Signals, when: Callable[[], object]) -> i
     return process.returncode
 
 
-@pytest.mark.parametrize("kind", ["networks", "firewalls", "servers"])
+@pytest.mark.parametrize(
+    "kind",
+    ["servers", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("networks", "firewalls"))],
+)
 def test_the_run_after_a_killed_one_continues(tmp_path: Path, slow_cloud: EmulatedCloud, kind: str) -> None:
     lab = lab_at(tmp_path, slow_cloud)
     signalled(lab, signal.SIGKILL, lambda: slow_cloud.names(kind))

@@ -37,6 +37,7 @@ MANAGED = {
 }
 SERVICE = view("web", 443, annotations=MANAGED)
 FOREVER = 1000  # looks at the token
+NETWORKS = (True, pytest.param(False, marks=pytest.mark.nightly))
 
 
 @dataclass
@@ -91,7 +92,7 @@ async def made(site: BalancerSite, service: ServiceView = SERVICE) -> ServiceVie
     return replace(service, addresses=tuple(entry.ip for entry in (await site.ensure(service)).ingress))
 
 
-@pytest.mark.parametrize("network", [True, False])
+@pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("remembered", ["in the process", "in the status", "nowhere"])
 async def test_a_service_that_went_leaves_nothing(
     site: BalancerSite, remembered: str, *, network: bool
@@ -115,7 +116,7 @@ async def test_a_service_that_went_leaves_nothing(
             service = replace(service, addresses=())
 
 
-@pytest.mark.parametrize("network", [True, False])
+@pytest.mark.parametrize("network", NETWORKS)
 async def test_a_deleted_service_leaves_no_certificate(site: BalancerSite, *, network: bool) -> None:
     """As after a load balancer that could not be made."""
     await site.add_nodes("a")
@@ -136,7 +137,7 @@ async def test_a_deleted_service_leaves_no_certificate(site: BalancerSite, *, ne
 
 
 @pytest.mark.parametrize("nodes", [0, 1])
-@pytest.mark.parametrize("network", [True, False])
+@pytest.mark.parametrize("network", NETWORKS)
 async def test_one_is_made_and_none_in_another_project(
     site: BalancerSite, nodes: int, *, network: bool
 ) -> None:
@@ -156,7 +157,7 @@ async def test_one_is_made_and_none_in_another_project(
         await site.balancers.delete(service)
 
 
-@pytest.mark.parametrize("network", [True, False])
+@pytest.mark.parametrize("network", NETWORKS)
 async def test_what_is_there_stays_the_services_own(site: BalancerSite, *, network: bool) -> None:
     await site.add_nodes("a")
     await site.restart(network=network)
@@ -174,7 +175,7 @@ async def test_what_is_there_stays_the_services_own(site: BalancerSite, *, netwo
         assert [*site.balancers.inventory.served] == [service.uid], when
 
 
-@pytest.mark.parametrize("network", [True, False])
+@pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("by_id", [True, False], ids=["by its id", "by its name"])
 async def test_an_existing_server_is_never_gone(site: BalancerSite, *, network: bool, by_id: bool) -> None:
     (node,) = await site.add_nodes("a")

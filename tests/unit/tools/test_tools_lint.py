@@ -161,7 +161,7 @@ def test_services_in_lists_and_their_namespaces() -> None:
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files in the current folder, and one on standard input."""
     example = Path(__file__).parents[3] / "manifests" / "examples" / "service.yaml"
-    contents = {"bad": BAD, "good": example.read_text(), "broken": "a: [", "deep": "a: " + "[" * 5000}
+    contents = {"bad": BAD, "good": example.read_text(), "broken": "a: [", "deep": "a: " + "[" * 1000}
     for name, content in contents.items():
         (tmp_path / f"{name}.yaml").write_text(content)
     monkeypatch.chdir(tmp_path)

@@ -28,7 +28,7 @@ class Layer:
 
 
 UNIT = Layer(
-    "unit", "not slow and not machines and not cluster", ("-n", "2", "--dist", "worksteal"), prepared=False
+    "unit", "not slow and not machines and not cluster", ("-n", "3", "--dist", "worksteal"), prepared=False
 )
 PROCESSES = Layer("processes", "slow and not machines and not cluster", ("-n", "3", "--dist", "worksteal"))
 # One process runs a whole module, and has one environment of each kind (tests/e2e/conftest.py).
