@@ -99,6 +99,28 @@ def test_a_sandbox_that_does_not_end(site, starting, end, monkeypatch):
         other.kill()
 
 
+SLOW_TO_END = """
+import fcntl, signal, sys, time
+lock = open(sys.argv[1], "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+def end(*_): lock.close(); time.sleep(0.5); sys.exit()
+signal.signal(signal.SIGTERM, end)
+print(flush=True)
+signal.pause()
+"""
+
+
+def test_stopping_a_sandbox_waits_until_its_process_has_ended(site):
+    """It releases its lock before; './dev down' reported it as left."""
+    lock = str(site.state / "serve.lock")
+    command = [sys.executable, "-c", SLOW_TO_END, lock, "-m", "sandbox", "serve", ""]
+    with subprocess.Popen(command, cwd=site.root, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        daemon.note(site, record_of(child))
+        daemon.stop(site)
+        assert not daemon.sandbox_processes(site)
+
+
 def test_a_sandbox_whose_files_were_deleted_is_killed(site):
     """As after ``git clean -fdx``, which also deletes the lock."""
     (site.root / "sandbox.py").write_text("import time; print(flush=True); time.sleep(600)")
@@ -107,7 +129,7 @@ def test_a_sandbox_whose_files_were_deleted_is_killed(site):
         child.stdout.readline()
         found = leftovers.find(site)
         daemon.kill(site)
-        left = daemon.without_record(site)
+        left = daemon.sandbox_processes(site)
         child.kill()
     assert f"process {child.pid}" in found
     assert not left

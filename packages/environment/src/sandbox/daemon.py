@@ -203,11 +203,11 @@ def stop(site: Site) -> bool:
 def kill(site: Site) -> None:
     """End the process at once; what it has made is left for the caller to remove."""
     _end(site, signal.SIGKILL, f"was killed, but the lock {_lock(site)} is still in use; repeat the command")
-    processes.kill_all(lambda: without_record(site), STOP_SECONDS)
+    processes.kill_all(lambda: sandbox_processes(site), STOP_SECONDS)
 
 
-def without_record(site: Clone) -> set[int]:
-    """Sandbox processes of this clone whose record was deleted, for example by ``git clean``."""
+def sandbox_processes(site: Clone) -> set[int]:
+    """Sandbox processes of this clone, also if their record was deleted, for example by ``git clean``."""
     found = set[int]()
     for pid, command in processes.commands():
         with suppress(OSError):  # it has ended, or belongs to another user
@@ -221,7 +221,12 @@ def _end(site: Site, number: int, complaint: str) -> bool:
     if running is None:
         return False
     _signal(running, number)
-    if not until(lambda: not _is_locked(_lock(site)), STOP_SECONDS):
+
+    def has_ended() -> bool:
+        # it releases the lock shortly before it ends
+        return not _is_locked(_lock(site)) and running.pid not in sandbox_processes(site)
+
+    if not until(has_ended, STOP_SECONDS):
         raise SandboxError(f"the sandbox (process {running.pid}) {complaint}")
     return True
 

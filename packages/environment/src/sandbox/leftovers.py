@@ -72,7 +72,7 @@ def find(site: Site) -> list[str]:
     ]
     found += [f"loop device of {path}" for _, path in loops(site.state / "volumes")]
     found += [f"cgroup {path}" for path in cgroups.find(name)]
-    left = [*_processes([name, str(site.state)]), *daemon.without_record(site)]
+    left = [*_processes([name, str(site.state)]), *daemon.sandbox_processes(site)]
     found += [f"process {pid}" for pid in left]
     found += [
         f"file {path}" for path in (*_state(site.state), site.kubeconfig, site.ssh_key) if path.exists()
