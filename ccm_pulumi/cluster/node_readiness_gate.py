@@ -130,10 +130,10 @@ async def _await(
                 )
             await asyncio.sleep(POLL_SECONDS)
         if node and await readmit(shell, name):
-            await _await_traffic(name, traffic(peers_of(name, nodes)))
+            await await_traffic(name, traffic(peers_of(name, nodes)))
 
 
-async def _await_traffic(node: str, traffic: Traffic) -> None:
+async def await_traffic(node: str, traffic: Traffic) -> None:
     """Waits until load balancers report the node as healthy: the next node loses its traffic as soon as it
     drains. With ``externalTrafficPolicy: Local`` they may never do so, because none of the Pods is on the
     node.

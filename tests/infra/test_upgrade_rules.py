@@ -16,13 +16,14 @@ from ccm_pulumi.cluster.k3s_upgrade import drain_for_upgrade, refuse, release_of
 from ccm_pulumi.cluster.k3s_versions import follows, oldest, parts, pinned, why_not
 from ccm_pulumi.cluster.node_readiness_gate import (
     NodeReadinessGateProvider,
+    await_traffic,
     balancers_without,
     peers_of,
     still_lacks,
 )
 from ccm_pulumi.cluster.ready_nodes import view
 from ccm_pulumi.config.k3s import Release
-from ccm_pulumi.lib.errors import DrainError, UpgradeError, VersionError
+from ccm_pulumi.lib.errors import DrainError, InfraError, UpgradeError, VersionError
 
 numbers = st.integers(0, 40)
 versions = st.builds("v1.{}.{}+k3s{}".format, numbers, numbers, st.integers(1, 3))
@@ -529,3 +530,21 @@ def test_the_others_are_those_of_the_same_pool():
     names["shop-control"] = "6"
     nodes = {name: view(node(name, providerID=f"hcloud://{number}")) for name, number in names.items()}
     assert peers_of("shop-a-1", nodes) == {"2", "3"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ([["web"], []], ""),
+        ([["web", "api"], ["web"]], "these load balancers still don't report the node w-1 as healthy: web"),
+        ([], "could not check whether load balancers report the node w-1 as healthy: no answer"),
+    ],
+)
+async def test_the_rollout_waits_for_traffic_only_for_a_time(capsys, answers, said):
+    def senders():
+        if not answers:
+            raise InfraError("no answer")
+        return answers.pop(0)
+
+    await await_traffic("w-1", Traffic(senders, polls=2, pause=0))
+    assert said in capsys.readouterr().out if said else not capsys.readouterr().out

@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry
 from ccm.cloud import Address, CloudUnavailable, Instance, InstanceNotFound, NodeView, Notice
 from ccm.controllers.names import PROVIDED_NODE_IP, UNINITIALIZED_TAINT
 from ccm.controllers.node import NodeController, NodeNotInitialized, NodeOptions, accepted_age
-from ccm.controllers.nodes import evenly
+from ccm.controllers.nodes import TRIES, add_taint, evenly, update_node
 from ccm.kube.errors import Conflict, ConnectionFailed, Forbidden
 from ccm.kube.informer import Informer
-from ccm.kube.objects import Node, ObjectMeta
+from ccm.kube.objects import Node, ObjectMeta, Taint, decode_object
 from ccm.testing.fake_cloud import FakeInstances, Script
 from ccm.testing.memory_transport import MemoryTransport
 
@@ -558,3 +558,16 @@ async def test_a_node_that_is_tainted_once_more_is_initialized_once_more(cluster
         await cluster.add_node("a", tainted=True)
         await made.reconcile("a")
         assert cluster.taints("a") == []
+
+
+async def test_a_change_that_always_conflicts_ends_after_some_tries(cluster: Cluster) -> None:
+    await cluster.add_node("a", taints=({"key": "x", "effect": "NoSchedule", "value": "old"},))
+    item = decode_object(cluster.node("a"), Node)
+    taint = Taint(key="x", effect="NoSchedule", value="new")
+    cluster.transport.fail(Conflict(409, "Conflict", "changed"), verb="patch", times=TRIES)
+    with pytest.raises(Conflict):
+        await update_node(cluster.transport, item, lambda node: add_taint(node, taint))
+    changed = await update_node(cluster.transport, item, lambda node: add_taint(node, taint))
+    assert changed is not None
+    assert [taint.value for taint in changed.spec.taints] == ["new"]
+    assert await update_node(cluster.transport, changed, lambda node: add_taint(node, taint)) is None
