@@ -8,6 +8,7 @@ from hetzner_emulator.resources.certificates.pem import issue
 CHAIN, PRIVATE_KEY = issue(["example.com"], 0)
 CLOUD = {"type": "cloud", "network_zone": "eu-central"}
 BAD_KEYS = ["", " \n", "nonsense", "ssh-rsa AAAA", "ssh-ed25519 !!!", KEY.replace("AAAAC3", "AAAAC4")]
+BAD_RANGES = ["8.8.8.0/24", "100.64.0.0/10", "10.0.0.0/25", "0.0.0.0/0", "172.32.0.0/16", "10.0.0.0/33"]
 VALID: dict[str, dict[str, Any]] = {
     "certificates": {"name": "cert", "certificate": CHAIN, "private_key": PRIVATE_KEY},
     "firewalls": {"name": "fw"},
@@ -90,7 +91,7 @@ INVALID: dict[str, list[tuple[dict[str, Any], list[str] | str]]] = {
         (target("ip", {}), ["targets.0.ip.ip"]),
     ],
     "networks": [
-        *(({"ip_range": ip_range}, ["ip_range"]) for ip_range in ("8.8.8.0/24", "10.0.0.0/33", None)),
+        *(({"ip_range": ip_range}, ["ip_range"]) for ip_range in (*BAD_RANGES, None)),
         ({"subnets": [{**CLOUD, "network_zone": "mars"}]}, "invalid_input"),
         ({"subnets": [{**CLOUD, "ip_range": "192.168.0.0/24"}]}, "invalid_input"),
         ({"subnets": [{**CLOUD, "type": "moon"}]}, "invalid_input"),

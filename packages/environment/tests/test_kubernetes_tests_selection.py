@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from sandbox.kubernetes_tests.selection import ALL, DEFAULT, DELETION, LIMITS, focused, marked, plain
+from sandbox.kubernetes_tests.selection import ALL, DEFAULT, DELETION, LIMITS, focused, plain
 
 LOAD_BALANCERS = "[sig-network] LoadBalancers [Feature:LoadBalancer]"
 AFFINITY = "should have session affinity work for LoadBalancer service with Local traffic policy"
@@ -28,6 +28,7 @@ def fits(chosen, name):
         (f"{LOCAL} should only target nodes with endpoints", True),
         (f"{LOCAL} should target all nodes with endpoints", True),
         (f"{LOCAL} should work from pods", True),
+        (f"{LOCAL} should never work from pods", False),
         (f"{LOAD_BALANCERS} should not have connectivity disruption during rolling update [Slow]", False),
         # skipped with a reason, so they are chosen
         (f"{LOCAL} should work for type=LoadBalancer", True),
@@ -55,11 +56,3 @@ def test_limits():
     assert plain(f"{LOCAL} should work for type=LoadBalancer") in LIMITS
     assert plain(f"{LOCAL} should work from pods") not in LIMITS
     assert all(plain(words) == words for words in LIMITS)
-
-
-def test_separators():
-    expression = marked("a b (c)")
-    assert re.search(expression, "[x] a [m] [n] b (c) [o]")
-    assert re.search(expression, "a b (c)")
-    assert not re.search(expression, "a x b (c)")
-    assert not re.search(expression, "ab (c)")

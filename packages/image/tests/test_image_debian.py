@@ -33,39 +33,3 @@ def test_licenses_and_the_list_of_packages_stay(a_package):
     assert tree["usr/share/doc/sample"] == Link("other")
     gone = {"usr/share/doc/more/changelog.gz", "usr/bin/openssl", "usr/share/ca-certificates/mozilla/A.crt"}
     assert not gone & tree.keys()
-
-
-KEPT = """
-usr/bin/python3.13
-usr/lib/python3.13/asyncio/base_events.py
-usr/lib/python3.13/lib-dynload/_ssl.cpython-313-x86_64-linux-gnu.so
-usr/lib/x86_64-linux-gnu/libssl.so.3 usr/share/common-licenses/GPL-3
-usr/share/doc/libc6/copyright etc/ssl/openssl.cnf
-"""
-LEFT = """
-usr/bin/pdb3.13 usr/lib/python3.13/unittest/case.py
-usr/lib/python3.13/lib-dynload/readline.cpython-313-aarch64-linux-gnu.so
-usr/lib/aarch64-linux-gnu/gconv/UTF-16.so usr/share/man/man1/python3.1.gz
-usr/share/doc/libc6/NEWS.gz var/log/apt
-"""
-
-
-def test_what_of_debian_is_kept():
-    assert [path for path in KEPT.split() if not recipe.is_kept(path)] == []
-    assert [path for path in LEFT.split() if recipe.is_kept(path)] == []
-
-
-DEAD = """
-kubernetes/client/models/v1_pod.py kubernetes/aio/client/api/core_v1_api.py
-aiohttp/_websocket/mask.pyx aiohttp-3.dist-info/RECORD bin/httpx
-yarl/__pycache__/x.pyc dateutil/test/test_x.py
-"""
-ALIVE = """
-kubernetes/aio/client/models/__init__.py kubernetes/aio/client/api_client.py hcloud/servers/client.py
-aiohttp-3.dist-info/METADATA aiohttp-3.dist-info/licenses/LICENSE.txt pydantic/api.py
-"""
-
-
-def test_dead_weight():
-    assert [path for path in DEAD.split() if not recipe.is_dead_weight(path)] == []
-    assert [path for path in ALIVE.split() if recipe.is_dead_weight(path)] == []

@@ -85,15 +85,6 @@ def test_what_is_no_time_is_refused_by_the_variables_name(text):
         read_source(environment={"SOURCE_DATE_EPOCH": text})
 
 
-def test_the_committed_lock_is_whole():
-    lock = lockfile.read()
-    assert lock.suite == recipe.SUITE
-    by_platform = [{one.name for one in lock.of(platform)} for platform in PLATFORMS]
-    assert by_platform[0] == by_platform[1] >= {*recipe.ROOTS}
-    assert not by_platform[0] & recipe.LEFT_OUT.keys()
-    assert read_source().python.startswith(f"{recipe.PYTHON}.")
-
-
 def test_a_lock_file_comes_back_as_it_was_written(tmp_path):
     path = tmp_path / "debian.lock"
     lockfile.write("trixie", reversed(PINS), path)

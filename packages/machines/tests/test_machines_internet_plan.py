@@ -1,7 +1,6 @@
 import asyncio
 import socket
 from contextlib import asynccontextmanager, suppress
-from ipaddress import IPv4Network
 
 import pytest
 from hypothesis import given
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from hetzner_machines import internet, resolver
 from hetzner_machines.errors import NoWayOut
-from hetzner_machines.names import Names
 
 SEVERAL = [
     {"dst": "0.0.0.0/1", "dev": "tun0"},
@@ -34,12 +32,6 @@ def test_uplinks_are_interfaces_with_a_default_route():
 def test_hosts_without_a_usable_uplink_are_refused(routes):
     with pytest.raises(NoWayOut, match="--internet"):
         internet.ways_out(routes)
-
-
-def test_no_empty_lists_of_interfaces():
-    text = internet.rules(Names("0a1b2c"), IPv4Network("203.0.113.0/26"), ["eth0"], [])
-    assert 'set ways-out { type ifname; elements = { "eth0" } }' in text
-    assert "set switched-on { type ifname;  }" in text
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from hetzner_machines import (
     records,
 )
 from hetzner_machines.airgap import Airgap
-from hetzner_machines.guest import __main__ as guest
 from hetzner_machines.guest import root
 from hetzner_machines.machine import Machine
 from hetzner_machines.names import Names, host_name
@@ -157,12 +156,6 @@ def test_cgroups_of_a_root_follow_the_host():
     modern = boot(hierarchies=(records.Hierarchy("/c", "cgroup2", "", ""),))
     targets = [s.target for s in root.plan(modern) if isinstance(s, root.Mount) and "cgroup" in s.target]
     assert targets == ["sys/fs/cgroup"]
-
-
-def test_the_kernel_tells_power_off_from_reboot():
-    assert guest.ending(int(signal.SIGHUP)) == records.REBOOT
-    assert guest.ending(int(signal.SIGINT)) == records.POWEROFF
-    assert {guest.ending(status) for status in (int(signal.SIGKILL), 0, 1 << 8)} == {records.KILLED}
 
 
 def test_a_process_is_known_by_its_start_too():

@@ -90,29 +90,6 @@ def test_names_of_ports_fit_the_kernel_and_addresses_are_unicast(number):
         assert int(mac[:2], 16) & 1 == 0
 
 
-def test_public_addresses_are_reached_as_at_hetzner():
-    lines = topology.public_end_lines("203.0.113.9", "2001:db8:0:5::/64")
-    assert lines == [
-        "addr add 203.0.113.9/32 dev eth0",
-        "addr add 2001:db8:0:5::1/64 dev eth0 nodad",
-        "link set eth0 up",
-        "route add 172.31.1.1 dev eth0",
-        "route add default via 172.31.1.1 dev eth0",
-        "route add default via fe80::1 dev eth0",
-    ]
-    port = topology.public_port_lines("p7", "ns", "96:00:00:00:00:07", "203.0.113.9", "2001:db8:0:5::/64")
-    assert "route replace 203.0.113.9/32 dev p7" in port
-    assert "route replace 2001:db8:0:5::/64 dev p7" in port
-
-
-@pytest.mark.parametrize(("metadata", "count"), [(True, 5), (False, 4)])
-def test_a_machine_without_public_address_asks_for_metadata_through_its_network(metadata, count):
-    network = NetworkSpec(1, "n", "10.0.0.0/8", ("10.0.0.0/24",), ())
-    lines = topology.private_end_lines("ens10", "10.0.0.2", network, metadata=metadata)
-    assert len(lines) == count
-    assert ("route replace 169.254.169.254 via 10.0.0.1 dev ens10" in lines) is metadata
-
-
 def test_alias_addresses_follow_their_member():
     after = PrivateInterface(1, "10.0.0.2", ("10.0.0.9",), "86:00:00:00:00:01")
     assert topology.neighbor_lines(("10.0.0.8", "10.0.0.9"), after) == [

@@ -1,4 +1,3 @@
-import re
 import runpy
 import tomllib
 from pathlib import Path
@@ -12,12 +11,6 @@ from image.source import project_version, read_source
 
 TREE = Path(__file__).parents[3]
 CHART = TREE / "charts" / "ccm-from-scratch" / "Chart.yaml"
-SEMANTIC = r"\d+\.\d+\.\d+(-(alpha|beta|rc)\.\d+)?"
-
-
-def test_it_is_one_that_helm_and_python_both_take() -> None:
-    # of what https://semver.org allows, this is what https://peps.python.org/pep-0440/ allows as well
-    assert re.fullmatch(SEMANTIC, VERSION)
 
 
 def test_the_image_has_it() -> None:
