@@ -15,7 +15,10 @@ from sandbox.testing.layers import UNIT
 FILES = {
     "conftest.py": "",
     "docs/page.md": "",
-    "ccm/go.py": "",
+    "ccm/go.py": "from .deep import nothing",
+    "ccm/deep/__init__.py": "MAIN = 'ccm.deep.named:main'",
+    "ccm/deep/named.py": "run(Path(__file__).with_name('file.py'))",
+    "ccm/deep/file.py": "",
     "ccm/other.py": "",
     "packages/low/src/low/__init__.py": "",
     "packages/low/src/low/table.json": "",
@@ -28,25 +31,32 @@ FILES = {
     "packages/start/tests/test_start.py": "run(['python', '-m', 'high'])",
     "packages/image/src/image/__init__.py": "",
     "packages/image/tests/test_image.py": "",
-    "tests/unit/test_it.py": "",
+    "packages/release/src/release.py": "",
+    "tests/e2e/test_it.py": "",
+    "tests/unit/hetzner/helper.py": "from ccm import go",
+    "tests/unit/kube/test_kube.py": "from helper import anything",
 }
 LOW, HIGH, START = (f"packages/{name}/tests" for name in ("low", "high", "start"))
-ALL = ("tests", "packages/image/tests")
+KUBE, E2E, IMAGE = "tests/unit/kube", "tests/e2e", "packages/image/tests"
+ALL = (E2E, IMAGE)
 
 
 @pytest.mark.parametrize(
     ("changed", "folders"),
     [
-        ("conftest.py", {LOW, HIGH, START, *ALL}),
-        ("docs/page.md", {*ALL}),
+        ("conftest.py", {LOW, HIGH, START, KUBE, *ALL}),
+        ("docs/page.md", {KUBE, *ALL}),
         ("ccm/other.py", {*ALL}),
-        ("ccm/go.py", {HIGH, START, *ALL}),
+        ("ccm/go.py", {HIGH, START, KUBE, *ALL}),
+        ("ccm/deep/file.py", {HIGH, START, KUBE, *ALL}),
         ("packages/low/src/low/part.py", {LOW, HIGH, START, *ALL}),
         ("packages/low/src/low/table.json", {LOW, HIGH, START, *ALL}),
         ("packages/low/tests/test_low.py", {LOW}),
         ("packages/high/src/high/__main__.py", {HIGH, START, *ALL}),
         ("packages/start/src/start.py", {START, *ALL}),
-        ("tests/unit/test_it.py", {"tests"}),
+        ("packages/release/src/release.py", {IMAGE}),
+        ("tests/unit/hetzner/helper.py", {KUBE}),
+        ("tests/e2e/test_it.py", {E2E}),
     ],
 )
 def test_tests_of_changed_files(changed, folders):
@@ -98,7 +108,7 @@ def test_passed_tests_are_skipped(clone, tmp_path):
     assert run() == (0, [[LOW]])
     (clone.root / "ccm/go.py").write_text("changed")
     layers.code, layers.failed = 1, "packages.high.tests.test_high"
-    assert run() == (1, [["packages/high/tests", "packages/image/tests", "packages/start/tests", "tests"]])
+    assert run() == (1, [[HIGH, IMAGE, START, E2E, KUBE]])
     layers.code, layers.failed = 2, ""  # interrupted: nothing is known
     assert run() == (2, [[HIGH]])
     layers.code = 5  # it has no tests of this layer
@@ -108,7 +118,7 @@ def test_passed_tests_are_skipped(clone, tmp_path):
     for note in (clone.cache / "passed").iterdir():
         os.utime(note, (old, old))
     run(every=True)
-    assert len(list((clone.cache / "passed").iterdir())) == 5
+    assert len(list((clone.cache / "passed").iterdir())) == 6
 
 
 def test_without_git_all_tests_run(clone, tmp_path):

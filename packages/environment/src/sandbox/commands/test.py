@@ -37,10 +37,10 @@ USAGE = """usage: ./dev test [unit | lint | all | PATH ... | --kubernetes VERSIO
        ./dev test [unit] --every
        ./dev test --durations
 
-  ./dev test        run the linters and the default tests; skip the tests of a distribution if its files
-                    haven't changed since these tests last passed
+  ./dev test        run the linters and the default tests; skip a folder of tests if the files that it uses
+                    haven't changed since its tests last passed
   ./dev test --every
-                    run the same tests for all distributions
+                    run the same tests in all folders
   ./dev test unit   run the linters, and the tests that need neither root nor machines
   ./dev test lint   run only the linters
   ./dev test all    run all tests, including other versions of Kubernetes, bare machines, a browser, emulated
@@ -123,9 +123,9 @@ def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str], *, eve
 
 
 def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *, every: bool) -> int:
-    """Run a layer's tests of the distributions that changed since they passed; returns pytest's exit code.
+    """Run a layer's tests in the folders that changed since they passed; returns pytest's exit code.
 
-    In a nightly run, all tests run. With arguments in ``given``, all distributions' tests get them.
+    In a nightly run, all tests run. With arguments in ``given``, the tests in all folders get them.
     """
     if tests.nightly or given:
         return tests.layer(layer, given)

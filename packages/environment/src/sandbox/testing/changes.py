@@ -1,8 +1,9 @@
 """Which folders of tests can be skipped: no file that they use has changed since they passed.
 
-A stamp is a hash of these files. A distribution's tests use its own files, every module of ours that they
-import or start with ``-m``, and the data beside those modules. Some use all sources: they build images or a
-release, or start programs of every distribution.
+A stamp is a hash of these files. Tests use the files of their folder, every module of ours that they import
+or start with ``-m``, and the data beside those modules. Tests of the product may also read its charts,
+manifests and guides. Some use all sources: they build images or a release, start an environment, or check
+every file.
 """
 
 import hashlib
@@ -15,13 +16,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-TESTS = "tests"
-_USES_ALL = (TESTS, *(f"packages/{name}/tests" for name in ("environment", "image", "release")))
+_USES_ALL = (
+    *(f"packages/{name}/tests" for name in ("environment", "image", "release")),
+    *(f"tests/{name}" for name in ("e2e", "judges", "packages", "unit/bench", "unit/docs")),
+)
+_NOT_IN_ENVIRONMENTS = ("bench/", "packages/release/")
+"""Sources that tests in environments don't use, unless they import them."""
+_ENVIRONMENTS = ("packages/environment/tests", "tests/e2e")
 _SHARED = ("conftest.py", "pyproject.toml", "requirements.lock")
 _OF_TESTS = re.compile(r"(?:packages/[^/]+/)?tests/")
+_FOLDER = re.compile(r"packages/[^/]+/tests(?=/)|tests/(?:unit/)?[^/]+(?=/)")
 _SOURCES = re.compile(r"packages/[^/]+/src/")
-_IMPORT = re.compile(r"\bfrom ([\w.]+) import (\([^)]*\)|.*)|\bimport ([\w.]+)|-m\W+([\w.]+)")
-"""Matches import statements and ``-m MODULE``, even in strings, because some tests contain whole programs."""
+_IMPORT = re.compile(r"\bfrom ([\w.]+) import (\([^)]*\)|.*)|\bimport ([\w.]+)|-m\W+([\w.]+)|(\w+(?:\.\w+)+)")
+"""Matches import statements, ``-m MODULE`` and names with dots, even in strings: some tests contain whole
+programs, and some modules are imported by their name, or run by the name of their file."""
 _KEPT_SECONDS = 30 * 86400.0
 
 
@@ -41,35 +49,61 @@ def stamps(root: Path) -> dict[str, str]:
 
 def used(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
     """The files that each folder of tests uses."""
-    modules = {_module(name): name for name in contents if name.endswith(".py")}
     sources = {name for name in contents if not _OF_TESTS.match(name)}
+    of_product = {name for name in sources if not name.startswith("packages/") and not name.endswith(".py")}
+    in_environments = {name for name in sources if not name.startswith(_NOT_IN_ENVIRONMENTS)}
+    imports = _imports(contents)
     found = {}
-    for folder in {match[0].rstrip("/") for name in contents if (match := _OF_TESTS.match(name))}:
-        parent = folder.removesuffix(TESTS) or f"{TESTS}/"
-        files = _closure(contents, modules, {name for name in contents if name.startswith(parent)})
-        found[folder] = files | (sources if folder in _USES_ALL else set())
+    for folder in {match[0] for name in contents if (match := _FOLDER.match(name))}:
+        of_distribution = f"{folder.removesuffix('/tests')}/"
+        own = {name for name in contents if name.startswith(of_distribution)}
+        if not any("/test_" in name for name in own):
+            continue  # helpers of other folders
+        files = _closure(contents, imports, own)
+        if folder in _ENVIRONMENTS:
+            files |= in_environments
+        elif folder in _USES_ALL:
+            files |= sources
+        elif folder.startswith("tests/"):
+            files |= of_product
+        found[folder] = files
     return found
 
 
-def _closure(contents: Mapping[str, bytes], modules: Mapping[str, str], own: set[str]) -> set[str]:
+def _imports(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
+    """The files that each Python file imports. Tests also import helpers by the name of their file alone."""
+    helpers = {name for name in contents if _OF_TESTS.match(name) and not name.endswith("conftest.py")}
+    modules = {Path(name).stem: name for name in helpers} | {_module(name): name for name in contents}
+    return {
+        name: {modules[module] for module in _imported(name, content.decode()) if module in modules}
+        for name, content in contents.items()
+        if name.endswith(".py")
+    }
+
+
+def _closure(contents: Mapping[str, bytes], imports: Mapping[str, set[str]], own: set[str]) -> set[str]:
     """Files, all modules that they import, and the data beside those."""
-    found, left = set(own), [name for name in own if name.endswith(".py")]
+    found, left = set(own), [*own]
     while left:
-        for module in _imported(contents[left.pop()].decode(errors="replace")):
-            name = modules.get(module)
-            if name and name not in found:
-                found.add(name)
-                left.append(name)
+        new = imports.get(left.pop(), set()) - found
+        found |= new
+        left += new
     folders = {match[0] for name in found if (match := _SOURCES.match(name))}
     data = {name for name in contents if (match := _SOURCES.match(name)) and match[0] in folders}
     return found | {name for name in data if not name.endswith(".py")} | {*_SHARED} & contents.keys()
 
 
-def _imported(text: str) -> Iterable[str]:
-    """What a text may import: modules, their packages, and names that may be modules."""
-    for package, names, imported, started in _IMPORT.findall(text):
-        inside = (f"{package}.{name}" for name in re.findall(r"\w+", names))
-        for module in filter(None, (package, imported, started, started and f"{started}.__main__", *inside)):
+def _imported(name: str, text: str) -> Iterable[str]:
+    """What a file may import: modules, their packages, and names that may be modules."""
+    package = _module(name) if name.endswith("__init__.py") else _module(name).rpartition(".")[0]
+    for origin, names, imported, started, dotted in _IMPORT.findall(text):
+        above = len(origin) - len(origin.lstrip("."))
+        parents = package.split(".")[: len(package.split(".")) - above + 1] if above else []
+        base = ".".join(filter(None, [*parents, origin[above:]]))
+        inside = (f"{base}.{each}" for each in re.findall(r"\w+", names))
+        beside = f"{package}.{dotted.removesuffix('.py')}" if dotted.endswith(".py") else ""
+        programs = (started, f"{started}.__main__") if started else ()
+        for module in filter(None, (base, imported, dotted, beside, *programs, *inside)):
             parts = module.split(".")
             yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
 
