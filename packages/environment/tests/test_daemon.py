@@ -111,7 +111,6 @@ signal.pause()
 
 
 def test_stopping_a_sandbox_waits_until_its_process_has_ended(site):
-    """It releases its lock before; './dev down' reported it as left."""
     lock = str(site.state / "serve.lock")
     command = [sys.executable, "-c", SLOW_TO_END, lock, "-m", "sandbox", "serve", ""]
     with subprocess.Popen(command, cwd=site.root, stdout=subprocess.PIPE) as child:

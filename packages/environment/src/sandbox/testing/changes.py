@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -72,10 +73,13 @@ def used(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
 
 def _imports(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
     """The files that each Python file imports. Tests also import helpers by the name of their file alone."""
-    helpers = {name for name in contents if _OF_TESTS.match(name) and not name.endswith("conftest.py")}
-    modules = {Path(name).stem: name for name in helpers} | {_module(name): name for name in contents}
+    modules = defaultdict[str, set[str]](set)
+    for name in contents:
+        modules[_module(name)].add(name)
+        if _OF_TESTS.match(name) and not name.endswith("conftest.py"):
+            modules[Path(name).stem].add(name)
     return {
-        name: {modules[module] for module in _imported(name, content.decode()) if module in modules}
+        name: set().union(*(modules.get(module, ()) for module in _imported(name, content.decode())))
         for name, content in contents.items()
         if name.endswith(".py")
     }
@@ -105,7 +109,9 @@ def _imported(name: str, text: str) -> Iterable[str]:
         programs = (started, f"{started}.__main__") if started else ()
         for module in filter(None, (base, imported, dotted, beside, *programs, *inside)):
             parts = module.split(".")
-            yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+            # The part before the first dot may be a variable, unless it is imported.
+            first = 2 if module == dotted else 1
+            yield from (".".join(parts[:end]) for end in range(first, len(parts) + 1))
 
 
 def _module(name: str) -> str:
