@@ -76,7 +76,7 @@ class Lab:
         self._make_stack()
 
     def _make_stack(self) -> None:
-        """`stack init`, whose files are copied into the later projects of a process: it derives keys."""
+        """Create the stack. That derives keys, so later projects of this process get copies of its files."""
         files = _new_stacks.setdefault((self.name, self.stack), {})
         for path, content in files.items():
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -9,12 +9,10 @@ import os
 import site
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from multiprocessing.reduction import DupFd
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from pulumi_plugins import shared
 
@@ -28,24 +26,17 @@ def warm(environment: Mapping[str, str], folder: Path) -> Iterator[tuple[dict[st
 
     The plugins end after all processes that have the descriptor.
     """
-    path = Path(tempfile.mkdtemp(prefix="ccmfs-plugins-"), "socket")
-    read, inherited = os.pipe()
-    try:
-        with socket.socket(socket.AF_UNIX) as listener, os.fdopen(read, "rb"):
-            listener.bind(str(path))
-            listener.listen(64)
-            arguments = (listener, path, DupFd(read), dict(environment), folder)
+    listener, path = shared.listen()
+    starter, inherited = _forks.Pipe(duplex=False)
+    with inherited:
+        with listener, starter:
+            arguments = (listener, path, starter, dict(environment), folder)
             _forks.Process(target=_serve, args=arguments, daemon=True).start()
-        yield (
-            {shared.VARIABLE: str(path), shared.ENVIRONMENT: str(Path(sys.prefix).resolve())},
-            inherited,
-        )
-    finally:
-        os.close(inherited)
+        yield shared.variables(path), inherited.fileno()
 
 
 def _serve(
-    listener: socket.socket, path: Path, starter: Any, environment: dict[str, str], folder: Path
+    listener: socket.socket, path: Path, starter: Connection, environment: dict[str, str], folder: Path
 ) -> None:
     os.setpgid(0, 0)
     os.environ.clear()
@@ -55,4 +46,4 @@ def _serve(
     site.execsitecustomize()
     for name, descriptor in (("stdout", 1), ("stderr", 2)):  # as in a process of 'python -u'
         setattr(sys, name, io.TextIOWrapper(io.FileIO(descriptor, "w"), write_through=True))
-    shared.serve(listener, path, os.fdopen(starter.detach(), "rb"))
+    shared.serve(listener, path, os.fdopen(starter.fileno(), "rb", closefd=False))

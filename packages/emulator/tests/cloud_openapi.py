@@ -15,8 +15,10 @@ NEWER = {("GET", "/networks/{id}/members")}
 NEWER_ANSWERS = {("DELETE", "/load_balancers/{id}", "201"): ("DELETE", "/servers/{id}", "200")}
 REMOVED_FIELDS = {"datacenter", "deprecated"}
 
-FORMATS = {"date-time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "decimal": r"\d+\.\d+"}
-_formats = {name: functools.partial(re.fullmatch, pattern) for name, pattern in FORMATS.items()}
+_formats = {
+    "date-time": functools.partial(re.fullmatch, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"),
+    "decimal": functools.partial(re.fullmatch, r"\d+\.\d+"),
+}
 
 
 def description_path() -> Path | None:

@@ -14,7 +14,7 @@ import pytest
 from cloud_emulator import RULE
 from cloud_openapi import NEWER, NEWER_ANSWERS, as_it_is_now, description_path
 
-if description_path() is None:
+if description_path() is None:  # before schemathesis, which takes seconds to import
     pytest.skip(
         "Hetzner's openapi.json is not at hand; set CCMFS_OPENAPI to its path", allow_module_level=True
     )

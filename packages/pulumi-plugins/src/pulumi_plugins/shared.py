@@ -44,10 +44,8 @@ def serving(
     environment: Mapping[str, str], folder: Path, program: str = "pulumi"
 ) -> Iterator[dict[str, str]]:
     """Serve plugins as long as the context lasts; yields more variables for the engine."""
-    path = Path(tempfile.mkdtemp(prefix="ccmfs-plugins-"), "socket")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen(64)
+    listener, path = listen()
+    with listener:
         child = subprocess.Popen(
             # -u as Pulumi starts programs and dynamic providers, which don't flush the line with their port
             [sys.executable, "-u", "-P", "-m", __name__, str(listener.fileno()), str(path), program],
@@ -61,11 +59,25 @@ def serving(
     assert child.stdin
     os.set_inheritable(child.stdin.fileno(), True)  # for a process that becomes the engine: it ends with that
     try:
-        yield {VARIABLE: str(path), ENVIRONMENT: str(Path(sys.prefix).resolve())}
+        yield variables(path)
     finally:
         child.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             child.wait(_ENDING_SECONDS)
+
+
+def listen() -> tuple[socket.socket, Path]:
+    """A listening socket in a new folder, and its path."""
+    path = Path(tempfile.mkdtemp(prefix="ccmfs-plugins-"), "socket")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(64)
+    return listener, path
+
+
+def variables(path: Path) -> dict[str, str]:
+    """What the engine's environment needs beside the user's, for plugins that are served at a socket."""
+    return {VARIABLE: str(path), ENVIRONMENT: str(Path(sys.prefix).resolve())}
 
 
 class _Loaded:

@@ -18,8 +18,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 _USES_ALL = (
-    *(f"packages/{name}/tests" for name in ("environment", "image", "release")),
-    *(f"tests/{name}" for name in ("e2e", "judges", "packages", "unit/bench", "unit/docs")),
+    *(f"packages/{name}/tests" for name in ("image", "release")),
+    *(f"tests/{name}" for name in ("judges", "packages", "unit/bench", "unit/docs")),
 )
 _NOT_IN_ENVIRONMENTS = ("bench/", "packages/release/")
 """Sources that tests in environments don't use, unless they import them."""
@@ -56,8 +56,8 @@ def used(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
     imports = _imports(contents)
     found = {}
     for folder in {match[0] for name in contents if (match := _FOLDER.match(name))}:
-        of_distribution = f"{folder.removesuffix('/tests')}/"
-        own = {name for name in contents if name.startswith(of_distribution)}
+        prefix = f"{folder.removesuffix('/tests')}/"  # also the sources of a distribution
+        own = {name for name in contents if name.startswith(prefix)}
         if not any("/test_" in name for name in own):
             continue  # helpers of other folders
         files = _closure(contents, imports, own)
@@ -74,14 +74,14 @@ def used(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
 def _imports(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
     """The files that each Python file imports. Tests also import helpers by the name of their file alone."""
     modules = defaultdict[str, set[str]](set)
-    for name in contents:
+    texts = {name: text.decode(errors="replace") for name, text in contents.items() if name.endswith(".py")}
+    for name in texts:
         modules[_module(name)].add(name)
         if _OF_TESTS.match(name) and not name.endswith("conftest.py"):
             modules[Path(name).stem].add(name)
     return {
-        name: set().union(*(modules.get(module, ()) for module in _imported(name, content.decode())))
-        for name, content in contents.items()
-        if name.endswith(".py")
+        name: set().union(*(modules.get(module, ()) for module in _imported(name, text)))
+        for name, text in texts.items()
     }
 
 
@@ -101,9 +101,9 @@ def _imported(name: str, text: str) -> Iterable[str]:
     """What a file may import: modules, their packages, and names that may be modules."""
     package = _module(name) if name.endswith("__init__.py") else _module(name).rpartition(".")[0]
     for origin, names, imported, started, dotted in _IMPORT.findall(text):
-        above = len(origin) - len(origin.lstrip("."))
-        parents = package.split(".")[: len(package.split(".")) - above + 1] if above else []
-        base = ".".join(filter(None, [*parents, origin[above:]]))
+        level = len(origin) - len(origin.lstrip("."))
+        parents = package.split(".")[: 1 - level or None] if level else []
+        base = ".".join(filter(None, [*parents, origin[level:]]))
         inside = (f"{base}.{each}" for each in re.findall(r"\w+", names))
         beside = f"{package}.{dotted.removesuffix('.py')}" if dotted.endswith(".py") else ""
         programs = (started, f"{started}.__main__") if started else ()
