@@ -56,6 +56,7 @@ def environment(standard):
     return standard
 
 
+@pytest.mark.smoke
 def test_every_node_is_ready_and_known_by_its_server(environment):
     servers = {s["name"]: s for s in environment.api("/servers")["servers"]}
     nodes = environment.nodes()
@@ -97,6 +98,7 @@ def ccm_pod(environment):
     return pod
 
 
+@pytest.mark.smoke
 def test_up_again_changes_nothing(environment):
     environment.settle()
     before = environment.writes()
@@ -114,6 +116,7 @@ def test_the_secrets_of_the_environment_are_not_in_what_is_printed_or_kept_in_pl
     assert "PRIVATE KEY" not in state
 
 
+@pytest.mark.smoke
 def test_pods_of_different_nodes_meet_by_the_clouds_routes(environment):
     nodes = environment.nodes()
     wanted = {node["spec"]["podCIDR"]: internal(node) for node in nodes.values()}
@@ -131,6 +134,7 @@ def test_pods_of_different_nodes_meet_by_the_clouds_routes(environment):
             assert f"Hostname: {pod['metadata']['name']}" in said
 
 
+@pytest.mark.smoke
 def test_a_service_gets_a_load_balancer_that_spreads_traffic(environment):
     ip = eventually(lambda: load_balancer_ip(environment, "service/whoami"), 60, "an EXTERNAL-IP")
     (load_balancer,) = balancers(environment)
@@ -403,6 +407,7 @@ def test_a_network_policy_is_felt_on_the_same_node_and_from_others_and_gone_with
     environment.dev("kubectl", "delete", "pod", "beside", "--now")
 
 
+@pytest.mark.smoke
 def test_the_ccm_of_the_tree_takes_the_place_of_the_clusters_and_gives_it_back(environment, tmp_path):
     deployment, lease = (
         ("-n", "kube-system", "get", what)

@@ -24,6 +24,7 @@ def initialized(node: dict[str, Any]) -> bool:
     return UNINITIALIZED_TAINT not in taints(node) and condition(node) == ("False", "RouteCreated")
 
 
+@pytest.mark.smoke
 async def test_a_node_comes_lives_and_goes(world: World) -> None:
     ccm = await world.start("--refresh-node-labels")
     server = await world.machine("alpha", 11, labels={"team": "blue", "secret": "x"})

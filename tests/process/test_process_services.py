@@ -75,6 +75,7 @@ async def start(world: World, *flags: str) -> Ccm:
     return ccm
 
 
+@pytest.mark.smoke
 async def test_the_life_of_a_service(world: World) -> None:
     ccm = await start(world)
     alpha = await world.machine("alpha", 11)

@@ -10,11 +10,12 @@ from rich.console import Console
 from sandbox.commands.test import run_changed
 from sandbox.console import Steps
 from sandbox.testing import changes
-from sandbox.testing.layers import UNIT
+from sandbox.testing.layers import PROCESSES, UNIT
 
 FILES = {
-    "conftest.py": "",
+    "conftest.py": "from ccm import other",
     "docs/page.md": "",
+    "charts/values.yaml": "",
     "ccm/go.py": "from .deep import nothing",
     "ccm/deep/__init__.py": "MAIN = 'ccm.deep.named:main'",
     "ccm/deep/named.py": "run(Path(__file__).with_name('file.py'))",
@@ -27,42 +28,51 @@ FILES = {
     "packages/high/src/high/__main__.py": "import low.part",
     "packages/high/tests/test_high.py": "PROGRAM = 'import high'",
     "packages/start/src/start.py": "",
-    "packages/start/tests/test_start.py": "run(['python', '-m', 'high'])",
+    "packages/start/tests/conftest.py": "",
+    "packages/start/tests/test_start.py": "@pytest.mark.smoke\nrun(['python', '-m', 'high'])",
     "packages/image/src/image/__init__.py": "",
     "packages/image/tests/test_image.py": "",
     "packages/release/src/release.py": "",
-    "tests/e2e/test_it.py": "",
+    "tests/e2e/test_it.py": "@pytest.mark.smoke",
+    "tests/e2e/test_pages.py": "ROOT / 'docs'",
     "tests/e2e/helper.py": "",
     "tests/unit/hetzner/helper.py": "from ccm import go",
     "tests/unit/kube/test_kube.py": "from helper import anything",
+    "tests/unit/kube/test_chart.py": "'charts/values.yaml', 'https://example.com/docs/'",
 }
-LOW, HIGH, START = (f"packages/{name}/tests" for name in ("low", "high", "start"))
-KUBE, E2E, IMAGE = "tests/unit/kube", "tests/e2e", "packages/image/tests"
-ALL = (E2E, IMAGE)
+LOW, HIGH, START = (f"packages/{name}/tests/test_{name}.py" for name in ("low", "high", "start"))
+IMAGE = "packages/image/tests/test_image.py"
+KUBE, CHART = "tests/unit/kube/test_kube.py", "tests/unit/kube/test_chart.py"
+IT, PAGES = "tests/e2e/test_it.py", "tests/e2e/test_pages.py"
+ALL = (IMAGE, IT, PAGES)
+EVERY = [IMAGE, HIGH, LOW, START, IT, PAGES, CHART, KUBE]
 
 
 @pytest.mark.parametrize(
-    ("changed", "folders"),
+    ("changed", "own", "others"),
     [
-        ("conftest.py", {LOW, HIGH, START, KUBE, *ALL}),
-        ("docs/page.md", {KUBE, *ALL}),
-        ("ccm/other.py", {*ALL}),
-        ("ccm/go.py", {HIGH, START, KUBE, *ALL}),
-        ("ccm/deep/file.py", {HIGH, START, KUBE, *ALL}),
-        ("packages/low/src/low/part.py", {LOW, HIGH, START, *ALL}),
-        ("packages/low/src/low/table.json", {LOW, HIGH, START, *ALL}),
-        ("packages/low/tests/test_low.py", {LOW}),
-        ("packages/high/src/high/__main__.py", {HIGH, START, *ALL}),
-        ("packages/start/src/start.py", {START, *ALL}),
-        ("packages/release/src/release.py", {IMAGE}),
-        ("tests/unit/hetzner/helper.py", {KUBE}),
-        ("tests/e2e/helper.py", {KUBE, E2E}),  # which one is imported is not known
-        ("tests/e2e/test_it.py", {E2E}),
+        ("conftest.py", {*EVERY}, set()),
+        ("docs/page.md", {PAGES, IMAGE}, set()),
+        ("charts/values.yaml", {CHART}, {*ALL}),
+        ("ccm/other.py", set(), {*ALL}),
+        ("ccm/go.py", {KUBE}, {HIGH, START, *ALL}),
+        ("ccm/deep/file.py", {KUBE}, {HIGH, START, *ALL}),
+        ("packages/low/src/low/part.py", {LOW}, {HIGH, START, *ALL}),
+        ("packages/low/src/low/table.json", {LOW}, {HIGH, START, *ALL}),
+        ("packages/low/tests/test_low.py", {LOW}, set()),
+        ("packages/high/src/high/__main__.py", {HIGH}, {START, *ALL}),
+        ("packages/start/src/start.py", {START}, {*ALL}),
+        ("packages/start/tests/conftest.py", {START}, set()),
+        ("packages/release/src/release.py", set(), {IMAGE}),
+        ("tests/unit/hetzner/helper.py", {KUBE}, set()),
+        ("tests/e2e/helper.py", {KUBE}, set()),  # which one is imported is not known
+        ("tests/e2e/test_it.py", {IT}, set()),
     ],
 )
-def test_tests_of_changed_files(changed, folders):
-    used = changes.used({name: text.encode() for name, text in FILES.items()})
-    assert {folder for folder, files in used.items() if changed in files} == folders
+def test_tests_of_changed_files(changed, own, others):
+    used = changes.uses({name: text.encode() for name, text in FILES.items()})
+    assert {test for test in EVERY if changed in changes.own(used, test)} == own
+    assert {test for test in EVERY if changed in changes.every(used, test)} == own | others
 
 
 @pytest.fixture
@@ -76,15 +86,15 @@ def clone(tmp_path):
 
 
 class Layers:
-    """Runs no tests: notes of which folders they were asked for, and says how they ended."""
+    """Runs no tests: notes which files they were asked for, and says how they ended."""
 
     nightly, prepared = False, ""
 
     def __init__(self, clone, report):
         self.clone, self.asked, self.code, self.failed, self._report = clone, [], 0, "", report
 
-    def layer(self, _layer, given):
-        self.asked.append([*given])
+    def layer(self, _layer, given, also=""):
+        self.asked.append([*given, *filter(None, [also])])
         case = f'<testcase classname="{self.failed}"><failure/></testcase>' if self.failed else ""
         self._report.write_text(f"<testsuites><testsuite>{case}</testsuite></testsuites>")
         return self.code
@@ -93,23 +103,31 @@ class Layers:
         return [self._report]
 
 
-def test_passed_tests_are_skipped(clone, tmp_path):
-    layers = Layers(clone, tmp_path / "0.xml")
+@pytest.fixture
+def layers(clone, tmp_path):
+    return Layers(clone, tmp_path / "0.xml")
 
-    def run(*given, every=False):
+
+@pytest.fixture
+def run(layers):
+    def run(*given, layer=UNIT, every=False):
         layers.asked.clear()
-        code = run_changed(layers, Steps(Console(file=io.StringIO())), UNIT, given, every=every)
+        code = run_changed(layers, Steps(Console(file=io.StringIO())), layer, given, every=every)
         return code, layers.asked
 
+    return run
+
+
+def test_passed_tests_are_skipped(clone, layers, run):
     assert run() == (0, [[]])
     assert run() == (0, [])
     assert run(every=True) == (0, [[]])
     assert run("-k", "x") == (0, [["-k", "x"]])
-    (clone.root / "packages/low/tests/test_low.py").write_text("from low import part  # changed")
+    (clone.root / LOW).write_text("from low import part  # changed")
     assert run() == (0, [[LOW]])
     (clone.root / "ccm/go.py").write_text("changed")
-    layers.code, layers.failed = 1, "packages.high.tests.test_high"
-    assert run() == (1, [[HIGH, IMAGE, START, E2E, KUBE]])
+    layers.code, layers.failed = 1, "packages.high.tests.test_high.TestClass"
+    assert run() == (1, [[HIGH, IMAGE, START, IT, PAGES, KUBE]])
     layers.code, layers.failed = 2, ""  # interrupted: nothing is known
     assert run() == (2, [[HIGH]])
     layers.code = 5  # it has no tests of this layer
@@ -119,12 +137,23 @@ def test_passed_tests_are_skipped(clone, tmp_path):
     for note in (clone.cache / "passed").iterdir():
         os.utime(note, (old, old))
     run(every=True)
-    assert len(list((clone.cache / "passed").iterdir())) == 6
+    assert len(list((clone.cache / "passed").iterdir())) == 1
 
 
-def test_without_git_all_tests_run(clone, tmp_path):
+def test_slow_tests_of_other_distributions_run_their_smoke_tests(clone, layers, run):
+    assert run(layer=PROCESSES) == (0, [[]])
+    (clone.root / "packages/high/src/high/__main__.py").write_text("")
+    layers.code = 1
+    assert run(layer=PROCESSES) == (1, [[HIGH]])
+    layers.code = 0
+    assert run(layer=PROCESSES) == (0, [[START, IT, "smoke"]])
+    assert run(layer=PROCESSES) == (0, [])
+    (clone.root / "ccm/go.py").write_text("changed")
+    assert run(layer=PROCESSES) == (0, [[KUBE], [START, IT, "smoke"]])
+    assert run(layer=PROCESSES, every=True) == (0, [[]])
+
+
+def test_without_git_all_tests_run(clone, run):
     (clone.root / ".git").rename(clone.root / "gone")
-    layers = Layers(clone, tmp_path / "0.xml")
-    for _ in range(2):
-        assert run_changed(layers, Steps(Console(file=io.StringIO())), UNIT, [], every=False) == 0
-    assert layers.asked == [[], []]
+    assert run() == (0, [[]])
+    assert run() == (0, [[]])

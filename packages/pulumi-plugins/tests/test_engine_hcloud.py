@@ -55,6 +55,7 @@ def test_an_invalid_poll_interval() -> None:
         api_from({"token": "t" * 64, "pollInterval": "fast"}, {})
 
 
+@pytest.mark.smoke
 def test_a_network_with_servers_is_created_changed_and_deleted(hetzner: Lab, cloud: EmulatedCloud) -> None:
     hetzner.up(BASE)
     state = hetzner.resources()

@@ -55,6 +55,7 @@ d = k.apps.v1.Deployment("d", metadata={"name": "d", "namespace": name, "annotat
 """)
 
 
+@pytest.mark.smoke
 def test_objects_are_created_changed_and_deleted(kube: Lab, cluster: ControlPlane) -> None:
     kube.up(OBJECTS)
     state = kube.resources()

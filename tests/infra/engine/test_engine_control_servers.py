@@ -135,6 +135,7 @@ def generation(cluster):
     return cluster.lab.outputs()["generation"]
 
 
+@pytest.mark.smoke
 def test_one_to_three_to_one_is_one_cluster(cluster) -> None:
     _, done = cluster(1)
     assert done == ["join control", "make inside"]

@@ -46,6 +46,7 @@ def refused(result: Result, *names: str) -> None:
     assert "pulumi config set ccm-from-scratch:protect false." in said
 
 
+@pytest.mark.smoke
 def test_a_destroy_deletes_nothing_and_says_what_to_do(protected: Lab, cloud: EmulatedCloud) -> None:
     before = there(cloud)
     both = {"delete": True, "rebuild": True}

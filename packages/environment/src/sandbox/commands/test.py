@@ -28,7 +28,7 @@ from sandbox.kubernetes import releases
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
 from sandbox.testing import changes, durations, inotify, prose
-from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, layers
+from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, SMOKE, UNIT, Layer, layers
 from sandbox.testing.selection import files_for
 
 HELP = "run all linters and tests, or only the tests that you select"
@@ -37,10 +37,10 @@ USAGE = """usage: ./dev test [unit | lint | all | PATH ... | --kubernetes VERSIO
        ./dev test [unit] --every
        ./dev test --durations
 
-  ./dev test        run the linters and the default tests; skip a folder of tests if the files that it uses
-                    haven't changed since its tests last passed
+  ./dev test        run the linters, and the default tests whose files changed since they last passed; of
+                    the slow tests of other distributions, run only the smoke tests
   ./dev test --every
-                    run the same tests in all folders
+                    run all default tests
   ./dev test unit   run the linters, and the tests that need neither root nor machines
   ./dev test lint   run only the linters
   ./dev test all    run all tests, including other versions of Kubernetes, bare machines, a browser, emulated
@@ -123,28 +123,32 @@ def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str], *, eve
 
 
 def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *, every: bool) -> int:
-    """Run a layer's tests in the folders that changed since they passed; returns pytest's exit code.
+    """Run a layer's tests whose files changed since they passed; returns pytest's exit code.
 
-    In a nightly run, all tests run. With arguments in ``given``, the tests in all folders get them.
+    A slow layer runs only the smoke tests of a file if nothing but other distributions changed. In a nightly
+    run, all tests run. With arguments in ``given``, all test files get them.
     """
     if tests.nightly or given:
         return tests.layer(layer, given)
-    passed, ran_with = tests.clone.cache / "passed", f"{layer.name}-{tests.prepared}"
     stamps = changes.stamps(tests.clone.root)
-    same = [] if every else changes.unchanged(passed, ran_with, stamps)
-    wanted = {folder: stamp for folder, stamp in sorted(stamps.items()) if folder not in same}
-    if same:
-        names = ", ".join(folder.removesuffix("/tests") for folder in same)
+    notes = changes.Notes(tests.clone.cache / "passed", f"{layer.name}-{tests.prepared}")
+    wanted, smoke = changes.select(stamps, set() if every else notes.read(), fast=layer is UNIT)
+    complete = len(wanted) == len(stamps)
+    if not complete:
         steps.note(
-            f"• {layer.name}: skipped these tests, because they passed and their files haven't changed since "
-            f"then: {names}. To run all tests: ./dev test --every"
+            f"• {layer.name}: run all tests in {len(wanted)} files and the smoke tests in {len(smoke)}. Skip "
+            f"{len(stamps) - len(wanted) - len(smoke)} files, because nothing in their distribution changed "
+            "since they passed. To run all tests: ./dev test --every"
         )
-        if not wanted:
-            return 0
-    code = tests.layer(layer, [*wanted] if same else [])
-    if code in _ENDED:
-        changes.keep(passed, ran_with, wanted, tests.reports()[-1])
-    return 0 if code == _NO_TESTS and same else code
+    for files, also in ((wanted, ""), (smoke, SMOKE)):
+        if not files and (also or not complete):
+            continue
+        code = tests.layer(layer, [] if complete else [*files], also=also)
+        if code in _ENDED:
+            notes.keep(files, tests.reports()[-1])
+        if code and (code != _NO_TESTS or complete):
+            return code
+    return 0
 
 
 @dataclass

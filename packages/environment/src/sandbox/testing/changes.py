@@ -1,9 +1,8 @@
-"""Which folders of tests can be skipped: no file that they use has changed since they passed.
+"""Which test files can be skipped: no file that they use has changed since they passed.
 
-A stamp is a hash of these files. Tests use the files of their folder, every module of ours that they import
-or start with ``-m``, and the data beside those modules. Tests of the product may also read its charts,
-manifests and guides. Some use all sources: they build images or a release, start an environment, or check
-every file.
+A test file uses its helpers, every module of ours that they import or start with ``-m``, the data beside
+those modules, and the folders of the product that they name. Some test files use all sources: they build
+images or a release, start an environment, or check every file.
 """
 
 import hashlib
@@ -12,30 +11,43 @@ import re
 import subprocess
 import sys
 import time
+import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-_USES_ALL = (
-    *(f"packages/{name}/tests" for name in ("image", "release")),
-    *(f"tests/{name}" for name in ("judges", "packages", "unit/bench", "unit/docs")),
-)
-_NOT_IN_ENVIRONMENTS = ("bench/", "packages/release/")
-"""Sources that tests in environments don't use, unless they import them."""
-_ENVIRONMENTS = ("packages/environment/tests", "tests/e2e")
-_SHARED = ("conftest.py", "pyproject.toml", "requirements.lock")
+_USES_ALL = re.compile(r"packages/(image|release)/tests/|tests/(judges|packages|unit/bench|unit/docs)/")
+_ENVIRONMENTS = re.compile(r"packages/environment/tests/|tests/e2e/")
+_NOT_IN_ENVIRONMENTS = re.compile(r"bench/|packages/release/|.*\.md")
+"""Sources that tests in environments don't use, unless they name them."""
+_SHARED = {"conftest.py", "pyproject.toml", "requirements.lock"}
 _OF_TESTS = re.compile(r"(?:packages/[^/]+/)?tests/")
-_FOLDER = re.compile(r"packages/[^/]+/tests(?=/)|tests/(?:unit/)?[^/]+(?=/)")
+_ALWAYS = re.compile(rf"{_OF_TESTS.pattern}|.*\.md|{'|'.join(_SHARED)}")
+"""Matches the files outside its distribution that belong to a test file: helpers, pages and packages."""
+_TEST = re.compile(r"(?:packages/[^/]+/)?tests/.*\btest_\w+\.py")
 _SOURCES = re.compile(r"packages/[^/]+/src/")
+_ROOT = re.compile(r"packages/[^/]+/(?:src|tests)/|tests/(?:unit/)?[^/]+/|[^/]+/?")
+"""Matches the folder whose data its modules use, or a single file."""
 _IMPORT = re.compile(r"\bfrom ([\w.]+) import (\([^)]*\)|.*)|\bimport ([\w.]+)|-m\W+([\w.]+)|(\w+(?:\.\w+)+)")
 """Matches import statements, ``-m MODULE`` and names with dots, even in strings: some tests contain whole
 programs, and some modules are imported by their name, or run by the name of their file."""
+_URL = re.compile(r"https?://\S+")
 _KEPT_SECONDS = 30 * 86400.0
 
 
-def stamps(root: Path) -> dict[str, str]:
-    """The stamp of each folder of tests; empty where git can't list the clone's files."""
+class Stamps(NamedTuple):
+    """Hashes of the files that a test file uses."""
+
+    own: str  # only of those in its distribution
+    every: str
+    smoke: bool  # whether the file has smoke tests
+
+
+def stamps(root: Path) -> dict[str, Stamps]:
+    """The stamps of each test file; empty where git can't list the clone's files."""
     command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:
         listed = subprocess.run(command, cwd=root, capture_output=True, check=True, timeout=60).stdout
@@ -45,56 +57,73 @@ def stamps(root: Path) -> dict[str, str]:
     for name in filter(None, listed.decode().split("\0")):
         if (root / name).is_file():
             contents[name] = (root / name).read_bytes()
-    return {folder: _digest(contents, files) for folder, files in used(contents).items()}
-
-
-def used(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
-    """The files that each folder of tests uses."""
-    sources = {name for name in contents if not _OF_TESTS.match(name)}
-    of_product = {name for name in sources if not name.startswith("packages/") and not name.endswith(".py")}
-    in_environments = {name for name in sources if not name.startswith(_NOT_IN_ENVIRONMENTS)}
-    imports = _imports(contents)
-    found = {}
-    for folder in {match[0] for name in contents if (match := _FOLDER.match(name))}:
-        prefix = f"{folder.removesuffix('/tests')}/"  # also the sources of a distribution
-        own = {name for name in contents if name.startswith(prefix)}
-        if not any("/test_" in name for name in own):
-            continue  # helpers of other folders
-        files = _closure(contents, imports, own)
-        if folder in _ENVIRONMENTS:
-            files |= in_environments
-        elif folder in _USES_ALL:
-            files |= sources
-        elif folder.startswith("tests/"):
-            files |= of_product
-        found[folder] = files
-    return found
-
-
-def _imports(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
-    """The files that each Python file imports. Tests also import helpers by the name of their file alone."""
-    modules = defaultdict[str, set[str]](set)
-    texts = {name: text.decode(errors="replace") for name, text in contents.items() if name.endswith(".py")}
-    for name in texts:
-        modules[_module(name)].add(name)
-        if _OF_TESTS.match(name) and not name.endswith("conftest.py"):
-            modules[Path(name).stem].add(name)
+    hashes = {name: hashlib.sha256(f"{name}\0".encode() + text).digest() for name, text in contents.items()}
+    used = uses(contents)
     return {
-        name: set().union(*(modules.get(module, ()) for module in _imported(name, text)))
-        for name, text in texts.items()
+        name: Stamps(
+            _digest(hashes, own(used, name)),
+            _digest(hashes, every(used, name)),
+            smoke=b"mark.smoke" in contents[name],
+        )
+        for name in used
+        if _TEST.fullmatch(name)
     }
 
 
-def _closure(contents: Mapping[str, bytes], imports: Mapping[str, set[str]], own: set[str]) -> set[str]:
-    """Files, all modules that they import, and the data beside those."""
-    found, left = set(own), [*own]
-    while left:
-        new = imports.get(left.pop(), set()) - found
-        found |= new
-        left += new
-    folders = {match[0] for name in found if (match := _SOURCES.match(name))}
-    data = {name for name in contents if (match := _SOURCES.match(name)) and match[0] in folders}
-    return found | {name for name in data if not name.endswith(".py")} | {*_SHARED} & contents.keys()
+def select(
+    stamped: Mapping[str, Stamps], passed: Container[str], *, fast: bool
+) -> tuple[dict[str, Iterable[str]], dict[str, Iterable[str]]]:
+    """The test files to run, and those of which to run the smoke tests, with the stamps that a run proves."""
+    wanted, smoke = {}, {}
+    for name, stamp in sorted(stamped.items()):
+        if (stamp.every if fast else stamp.own) not in passed:
+            wanted[name] = (stamp.own, stamp.every)
+        elif stamp.smoke and stamp.every not in passed:
+            smoke[name] = (stamp.every,)
+    return wanted, smoke
+
+
+def every(used: Mapping[str, set[str]], test: str) -> set[str]:
+    """All files that a test file uses."""
+    return _closure(used, test, lambda _: True)
+
+
+def own(used: Mapping[str, set[str]], test: str) -> set[str]:
+    """The files that a test file uses, without the sources of other distributions.
+
+    End-to-end tests belong to no distribution: they use nearly all sources.
+    """
+    package = None if test.startswith("tests/e2e/") else _package(test)
+    return _closure(used, test, lambda name: bool(_ALWAYS.match(name)) or _package(name) == package)
+
+
+def uses(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
+    """The files that each Python file uses itself."""
+    sources = {name for name in contents if not _OF_TESTS.match(name)}
+    in_environments = {name for name in sources if not _NOT_IN_ENVIRONMENTS.match(name)}
+    texts = {name: text.decode(errors="replace") for name, text in contents.items() if name.endswith(".py")}
+    data, modules = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for name in contents.keys() - texts.keys():
+        data[_root(name)].add(name)
+    for name in texts:
+        modules[_module(name)].add(name)
+        if _OF_TESTS.match(name) and not name.endswith("conftest.py"):
+            modules[Path(name).stem].add(name)  # tests import helpers by the name of their file alone
+    named = re.compile(rf"""(?<=["'/])({"|".join(re.escape(root.rstrip("/")) for root in data)})(?=["'/])""")
+    found = {}
+    for name, text in texts.items():
+        roots = (root for match in named.findall(_URL.sub("", text)) for root in (match, f"{match}/"))
+        files = data.get(_root(name), set()).union(*(data.get(root, ()) for root in roots))
+        files.update(*(modules.get(module, ()) for module in _imported(name, text)))
+        if _TEST.fullmatch(name):
+            files |= _SHARED | {f"{folder}/conftest.py" for folder in Path(name).parents}
+            files |= {source for source in sources if _package(source) == _package(name) != ""}
+            if _USES_ALL.match(name):
+                files |= sources
+            elif _ENVIRONMENTS.match(name):
+                files |= in_environments
+        found[name] = files & contents.keys()
+    return found | {"conftest.py": set()}  # a test uses few of its fixtures
 
 
 def _imported(name: str, text: str) -> Iterable[str]:
@@ -114,38 +143,64 @@ def _imported(name: str, text: str) -> Iterable[str]:
             yield from (".".join(parts[:end]) for end in range(first, len(parts) + 1))
 
 
+def _closure(used: Mapping[str, set[str]], test: str, belongs: Callable[[str], bool]) -> set[str]:
+    found, left = {test}, [test]
+    while left:
+        new = {name for name in used.get(left.pop(), set()) - found if belongs(name)}
+        found |= new
+        left += new
+    return found
+
+
 def _module(name: str) -> str:
     return _SOURCES.sub("", name).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _digest(contents: Mapping[str, bytes], files: Iterable[str]) -> str:
+def _root(name: str) -> str:
+    match = _ROOT.match(name)
+    return match[0] if match else ""
+
+
+def _package(name: str) -> str:
+    """The folder of a distribution in ``packages/``; empty for the product."""
+    folder, _, rest = name.partition("/")
+    return rest.partition("/")[0] if folder == "packages" else ""
+
+
+def _digest(hashes: Mapping[str, bytes], files: Iterable[str]) -> str:
     # Some tests are skipped without root.
     digest = hashlib.sha256(f"{sys.version}\0{os.geteuid()}".encode())
     for name in sorted(files):
-        digest.update(f"{name}\0{len(contents[name])}\0".encode() + contents[name])
+        digest.update(hashes[name])
     return digest.hexdigest()[:16]
 
 
-def unchanged(passed: Path, layer: str, stamped: Mapping[str, str]) -> list[str]:
-    """Folders that passed with these stamps."""
-    return sorted(folder for folder, stamp in stamped.items() if _note(passed, layer, folder, stamp).exists())
+@dataclass(frozen=True)
+class Notes:
+    """The stamps of a layer's test files that passed: a file for each run."""
 
+    folder: Path
+    layer: str
 
-def keep(passed: Path, layer: str, stamped: Mapping[str, str], report: Path) -> None:
-    """Note which folders passed, after a run that was not interrupted."""
-    passed.mkdir(parents=True, exist_ok=True)
-    for note in passed.iterdir():
-        if note.stat().st_mtime < time.time() - _KEPT_SECONDS:
-            note.unlink()
-    failed = [
-        str(case.get("classname", "")).replace(".", "/")
-        for case in ET.parse(report).iter("testcase")  # noqa: S314  our own
-        if case.find("failure") is not None or case.find("error") is not None
-    ]
-    for folder, stamp in stamped.items():
-        if not any(name.startswith(f"{folder}/") for name in failed):
-            _note(passed, layer, folder, stamp).touch()
+    def read(self) -> set[str]:
+        """All stamps."""
+        return {stamp for run in self.folder.glob(f"{self.layer}-*") for stamp in run.read_text().split()}
 
-
-def _note(passed: Path, layer: str, folder: str, stamp: str) -> Path:
-    return passed / f"{layer}-{folder.replace('/', '-')}-{stamp}"
+    def keep(self, stamped: Mapping[str, Iterable[str]], report: Path) -> None:
+        """Add the stamps of test files, except those with a failed test in pytest's report."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for run in self.folder.iterdir():
+            if run.stat().st_mtime < time.time() - _KEPT_SECONDS:
+                run.unlink()
+        failed = [
+            f"{case.get('classname', '')}."
+            for case in ET.parse(report).iter("testcase")  # noqa: S314  our own
+            if case.find("failure") is not None or case.find("error") is not None
+        ]
+        passed = {
+            stamp
+            for name, of_file in stamped.items()
+            if not any(case.startswith(f"{_module(name)}.") for case in failed)
+            for stamp in of_file
+        }
+        (self.folder / f"{self.layer}-{uuid.uuid4().hex}").write_text("\n".join(passed))

@@ -7,6 +7,8 @@ from sandbox.environment import HOLLOW, MACHINES
 
 NIGHTLY = "nightly"
 """The pytest mark of tests that ``./dev test`` skips by default, and that ``./dev test all`` runs."""
+SMOKE = "smoke"
+"""The pytest mark of slow tests that ``./dev test`` runs after each change of a file that they use."""
 PROFILE = "CCMFS_EXAMPLES"
 """The environment variable with the hypothesis profile: ``commit`` or ``nightly``."""
 COMMIT = "commit"
