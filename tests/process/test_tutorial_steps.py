@@ -5,21 +5,25 @@ from typing import Any
 
 import pytest
 from emulated_cloud import TOKEN
-from process_world import TREE, Ccm, World
+from process_world import Ccm, World
 from test_process_nodes_and_routes import taints
 from test_process_services import MERGE, SERVICES, balancers
 
 from ccm.controllers.names import SHUTDOWN_TAINT, UNINITIALIZED_TAINT
+from tests.tutorial_steps import program_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
-STEPS = TREE / "docs/tutorial/steps"
 SCHEME = "ccm-from-scratch://"
 FLAGS = ("--cloud-provider=ccm-from-scratch",)
 
 
 async def start(world: World, step: str) -> Ccm:
-    world.program = ("-u", str(STEPS / step / "main.py"))
+    folder = world.directory / step
+    folder.mkdir()
+    for name, text in program_of(step).items():
+        (folder / name).write_text(text)
+    world.program = ("-u", str(folder / "main.py"))
     return await world.start(*FLAGS, environment={"HCLOUD_TOKEN": TOKEN})
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.conftest import TREE
 from tests.e2e.documents import Edit, edits_in
+from tests.tutorial_steps import program_of
 
 TUTORIAL = TREE / "docs/tutorial"
 PARTS = sorted(TUTORIAL.glob("[0-9]-*.md"))
@@ -27,8 +28,7 @@ def page_of(part: str) -> str:
 def step(name: str) -> dict[str, str]:
     """The files of a step where the reader has them."""
     folder = "my-cluster" if name == "part-2" else "my-ccm"
-    files = [path for path in (TUTORIAL / "steps" / name).glob("*.*") if path.is_file()]
-    return {f"{folder}/{path.name}": squeezed(path.read_text(encoding="utf-8")) for path in files}
+    return {f"{folder}/{file}": squeezed(text) for file, text in program_of(name).items()}
 
 
 def squeezed(text: str) -> str:
@@ -50,8 +50,8 @@ def states(page: str, start: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 
 def starts_from(page: str) -> dict[str, str]:
-    copied = re.search(r"cp docs/tutorial/steps/([\w-]+)/", page)
-    return step(copied[1]) if copied else {}
+    copied = re.search(r"(?:part in .*(\d); do )?cp docs/tutorial/steps/part-(\d?)", page)
+    return step(f"part-{copied[1] or copied[2]}") if copied else {}
 
 
 @pytest.mark.parametrize("part", BUILT)

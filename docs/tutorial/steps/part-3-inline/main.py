@@ -1,1 +1,0 @@
-../part-3/main.py

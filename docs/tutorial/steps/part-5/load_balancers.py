@@ -1,1 +1,0 @@
-../part-4/load_balancers.py

@@ -1,1 +1,0 @@
-../part-4/test_plan.py
