@@ -1,16 +1,11 @@
 import argparse
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from tests import child_processes
 from tests.e2e import bench_cluster as cluster
 from tests.e2e.cluster_state import changed
 from tests.e2e.probing_clients import Call, answers_again, longest_failure
-
-TREE = Path(__file__).parents[2]
 
 
 def made(*answered: bool) -> list[Call]:
@@ -61,12 +56,3 @@ def test_only_changes_that_were_made_are_changes() -> None:
         "    42 unchanged\n"
     )
     assert [line.split()[2] for line in changed(printed)] == ["worker-1", "worker-2"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["load-balancers", "load_balancers"])
-def test_a_comparison_is_found_by_both_spellings(name: str) -> None:
-    command = [sys.executable, "-m", "sandbox", "bench", name, "--help"]
-    done = child_processes.run(command, cwd=TREE, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("usage: ./dev bench load_balancers")

@@ -14,7 +14,6 @@ from ccm_pulumi.cluster.drain import (
     EXCLUDED,
     Traffic,
     blockers,
-    drain_script,
     empty,
     is_led,
     senders_to,
@@ -220,10 +219,6 @@ def test_who_has_no_controller_blocks_before_anybody_is_evicted():
     assert blockers(pods, [budget(WEB)]) == [
         "default/bare: no controller recreates this Pod. If you don't need the Pod, delete the Pod"
     ]
-
-
-def test_the_script_is_one_word_more_than_the_name():
-    assert "drain 'a b' " in drain_script("a b", 5)
 
 
 def test_what_goes_with_the_server_blocks_nothing():

@@ -53,10 +53,9 @@ async def test_part_1_is_ready_and_runs_no_controller(world: World) -> None:
     assert await ccm.stop() == 0
 
 
-@pytest.mark.parametrize("step", ["part-3-inline", "part-3"])
-async def test_nodes_are_initialized_and_go_with_their_servers(world: World, step: str) -> None:
-    await start(world, step)
-    name = f"of-{step}"
+async def test_nodes_are_initialized_and_go_with_their_servers(world: World) -> None:
+    await start(world, "part-3")
+    name = "initialized"
     server = await world.machine(name, 11)
     node = await world.node(name, is_initialized)
     assert node["spec"]["providerID"] == f"{SCHEME}{server['id']}"

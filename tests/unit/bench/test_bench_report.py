@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.report import BenchError, Row, as_json, main, peer_program, table
+from bench.lab.report import Row, as_json, main, table
 from bench.lab.subject import subjects
 
 
@@ -18,14 +18,6 @@ def test_the_table_names_the_verdict_of_each_row_and_of_all() -> None:
     assert "7 calls" in lines[3] and lines[3].endswith("FAIL")  # noqa: PT018 - one line
     assert lines[-2] == "  bad: why"
     assert lines[-1] == "FAIL"
-
-
-@pytest.mark.parametrize("name", ["missing", "folder", "text"])
-def test_a_peer_that_can_not_be_run_is_one_clear_error(tmp_path: Path, name: str) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "text").write_text("no program")
-    with pytest.raises(BenchError, match="not an executable file"):
-        peer_program(str(tmp_path / name))
 
 
 def test_a_wrong_peer_ends_before_anything_is_started(capsys, monkeypatch) -> None:

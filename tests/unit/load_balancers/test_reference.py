@@ -22,7 +22,7 @@ from ccm.hetzner.load_balancers.listeners import fields_of
 from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.ownership_labels import ANNOTATED, SERVICE_UID
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
-from ccm.hetzner.load_balancers.spec.annotation_table import ANY, TABLE, HealthCheckSpec, Key, PortSpec
+from ccm.hetzner.load_balancers.spec.annotation_table import TABLE, HealthCheckSpec, Key, PortSpec
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
 from ccm.hetzner.settings import VARIABLES, environment
 from tests.annotation_examples import EXAMPLES
@@ -175,9 +175,3 @@ def test_every_variable_of_load_balancers_is_in_the_table() -> None:
     prefix = "HCLOUD_LOAD_BALANCERS_"
     others = {one.name.removeprefix(prefix) for one in VARIABLES if one.name.startswith(prefix)}
     assert others == {key.variable for key in TABLE if key.variable} | {"ENABLED"}
-
-
-def test_names_are_unique_and_texts_are_sentences() -> None:
-    assert len({key.name for key in TABLE}) == len(TABLE)
-    assert all(key.meaning.endswith(".") and "|" not in key.meaning for key in TABLE)
-    assert {key.kind.allowed for key in TABLE if key.inert} == {ANY.allowed}

@@ -8,7 +8,7 @@ from manager_flags import options
 
 from ccm.controllers.route import WATCH_BASED, parse_cluster_cidrs
 from ccm.manager.controllers import lifecycle_options, node_options, route_options
-from ccm.manager.flags import FLAGS, parse_flags, usage
+from ccm.manager.flags import FLAGS, parse_flags
 from ccm.manager.flags.flag_table import ALIASES, CONTROLLERS, is_enabled, unknown
 from ccm.manager.options import Options, problems_of
 
@@ -210,13 +210,6 @@ def test_without_a_range_there_are_no_routes_as_with_the_official_one(arguments,
 )
 def test_what_is_no_mistake(arguments):
     assert _problems(*arguments) == []
-
-
-def test_usage_names_every_flag():
-    text = usage(FLAGS)
-    assert all(f"--{flag.name}" in text for flag in FLAGS)
-    assert "-v, --v int32" in text
-    assert "(default 15s)" in text
 
 
 # No operating system hands a NUL over in an argument.

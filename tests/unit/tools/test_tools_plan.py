@@ -15,7 +15,7 @@ from ccm.manager.options import Options
 from ccm.testing.fake_cloud import FakeCloud, FakeLoadBalancers
 from ccm.testing.memory_transport import MemoryTransport
 from ccm.tools import plan
-from ccm.tools.plan import Findings, compare, plan_for
+from ccm.tools.plan import compare, plan_for
 
 NEW = {"key": UNINITIALIZED_TAINT, "value": "true", "effect": "NoSchedule"}
 OFF = {"key": SHUTDOWN_TAINT, "effect": "NoSchedule"}
@@ -224,19 +224,6 @@ async def test_what_another_would_make_of_it(site: Site) -> None:
     for subject, text in (("service/no", "has no service/no"), ("routes", "but the argument is 'routes'")):
         with pytest.raises(ConfigurationError, match=text):
             await compare(subject, site.context, "official")
-
-
-@pytest.mark.parametrize(
-    ("steps", "text"),
-    [
-        ({}, "there is nothing to plan"),
-        ({"a": [], "b": []}, "2 subjects are up to date, nothing to do"),
-        ({"a": ["x"], "b": []}, "a\n  x\n1 other is up to date"),
-        ({"a": ["x"], "b": [], "c": []}, "a\n  x\n2 others are up to date"),
-    ],
-)
-def test_findings_in_words(steps: dict[str, list[str]], text: str) -> None:
-    assert str(Findings(steps)) == text
 
 
 def test_wrong_command_lines(capsys: pytest.CaptureFixture[str]) -> None:

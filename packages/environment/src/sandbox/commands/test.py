@@ -136,9 +136,9 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
     complete = len(wanted) == len(stamps)
     if not complete:
         steps.note(
-            f"• {layer.name}: run all tests in {len(wanted)} files and the smoke tests in {len(smoke)}. Skip "
-            f"{len(stamps) - len(wanted) - len(smoke)} files, because nothing in their distribution changed "
-            "since they passed. To run all tests: ./dev test --every"
+            f"• {layer.name}: run {len(wanted)} test files, and the smoke tests of {len(smoke)}. The other "
+            f"{len(stamps) - len(wanted) - len(smoke)} files passed, and their distribution hasn't changed "
+            "since then. To run all tests: ./dev test --every"
         )
     for files, also in ((wanted, ""), (smoke, SMOKE)):
         if not files and (also or not complete):
