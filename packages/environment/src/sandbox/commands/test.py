@@ -143,7 +143,8 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
     for files, also in ((wanted, ""), (smoke, SMOKE)):
         if not files and (also or not complete):
             continue
-        code = tests.layer(layer, [] if complete else [*files], also=also)
+        named = replace(layer, name=f"{layer.name} {also}".rstrip())
+        code = tests.layer(named, [] if complete else [*files], also=also)
         if code in _ENDED:
             notes.keep(files, tests.reports()[-1])
         if code and (code != _NO_TESTS or complete):
