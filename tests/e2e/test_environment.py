@@ -407,7 +407,6 @@ def test_a_network_policy_is_felt_on_the_same_node_and_from_others_and_gone_with
     environment.dev("kubectl", "delete", "pod", "beside", "--now")
 
 
-@pytest.mark.smoke
 def test_the_ccm_of_the_tree_takes_the_place_of_the_clusters_and_gives_it_back(environment, tmp_path):
     deployment, lease = (
         ("-n", "kube-system", "get", what)

@@ -26,18 +26,18 @@ FILES = {
     "packages/low/tests/test_low.py": "from low import part",
     "packages/high/src/high/__init__.py": "from ccm import (\n    go,\n)",
     "packages/high/src/high/__main__.py": "import low.part",
-    "packages/high/tests/test_high.py": "PROGRAM = 'import high'",
+    "packages/high/tests/test_high.py": "mark.slow; PROGRAM = 'import high'",
     "packages/start/src/start.py": "",
     "packages/start/tests/conftest.py": "",
-    "packages/start/tests/test_start.py": "@pytest.mark.smoke\nrun(['python', '-m', 'high'])",
+    "packages/start/tests/test_start.py": "mark.slow\n@pytest.mark.smoke\ndef test_run(): ['-m', 'high']",
     "packages/image/src/image/__init__.py": "",
     "packages/image/tests/test_image.py": "",
     "packages/release/src/release.py": "",
-    "tests/e2e/test_it.py": "@pytest.mark.smoke",
+    "tests/e2e/test_it.py": "mark.slow\n@pytest.mark.smoke\nasync def test_it(): ...",
     "tests/e2e/test_pages.py": "ROOT / 'docs'",
     "tests/e2e/helper.py": "",
     "tests/unit/hetzner/helper.py": "from ccm import go",
-    "tests/unit/kube/test_kube.py": "from helper import anything",
+    "tests/unit/kube/test_kube.py": "from helper import anything; mark.slow",
     "tests/unit/kube/test_chart.py": "'charts/values.yaml', 'https://example.com/docs/'",
 }
 LOW, HIGH, START = (f"packages/{name}/tests/test_{name}.py" for name in ("low", "high", "start"))
@@ -45,7 +45,7 @@ IMAGE = "packages/image/tests/test_image.py"
 KUBE, CHART = "tests/unit/kube/test_kube.py", "tests/unit/kube/test_chart.py"
 IT, PAGES = "tests/e2e/test_it.py", "tests/e2e/test_pages.py"
 ALL = (IMAGE, IT, PAGES)
-EVERY = [IMAGE, HIGH, LOW, START, IT, PAGES, CHART, KUBE]
+EVERY = [HIGH, IMAGE, LOW, START, IT, PAGES, CHART, KUBE]
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ class Layers:
     def __init__(self, clone, report):
         self.clone, self.asked, self.code, self.failed, self._report = clone, [], 0, "", report
 
-    def layer(self, _layer, given, also=""):
-        self.asked.append([*given, *filter(None, [also])])
+    def layer(self, _layer, given):
+        self.asked.append([*given])
         case = f'<testcase classname="{self.failed}"><failure/></testcase>' if self.failed else ""
         self._report.write_text(f"<testsuites><testsuite>{case}</testsuite></testsuites>")
         return self.code
@@ -119,9 +119,9 @@ def run(layers):
 
 
 def test_passed_tests_are_skipped(clone, layers, run):
-    assert run() == (0, [[]])
+    assert run() == (0, [EVERY])
     assert run() == (0, [])
-    assert run(every=True) == (0, [[]])
+    assert run(every=True) == (0, [EVERY])
     assert run("-k", "x") == (0, [["-k", "x"]])
     (clone.root / LOW).write_text("from low import part  # changed")
     assert run() == (0, [[LOW]])
@@ -141,16 +141,17 @@ def test_passed_tests_are_skipped(clone, layers, run):
 
 
 def test_slow_tests_of_other_distributions_run_their_smoke_tests(clone, layers, run):
-    assert run(layer=PROCESSES) == (0, [[]])
+    assert run(layer=PROCESSES) == (0, [[HIGH, START, IT, KUBE]])
+    smoke = [f"{START}::test_run", f"{IT}::test_it"]
     (clone.root / "packages/high/src/high/__main__.py").write_text("")
-    layers.code = 1
-    assert run(layer=PROCESSES) == (1, [[HIGH]])
-    layers.code = 0
-    assert run(layer=PROCESSES) == (0, [[START, IT, "smoke"]])
+    layers.code, layers.failed = 1, "packages.high.tests.test_high"
+    assert run(layer=PROCESSES) == (1, [[HIGH, *smoke]])
+    layers.code, layers.failed = 0, ""
+    assert run(layer=PROCESSES) == (0, [[HIGH]])
     assert run(layer=PROCESSES) == (0, [])
     (clone.root / "ccm/go.py").write_text("changed")
-    assert run(layer=PROCESSES) == (0, [[KUBE], [START, IT, "smoke"]])
-    assert run(layer=PROCESSES, every=True) == (0, [[]])
+    assert run(layer=PROCESSES) == (0, [[*smoke, KUBE]])
+    assert run(layer=PROCESSES, every=True) == (0, [[HIGH, START, IT, KUBE]])
 
 
 def test_without_git_all_tests_run(clone, run):

@@ -28,7 +28,7 @@ from sandbox.kubernetes import releases
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
 from sandbox.testing import changes, durations, inotify, prose
-from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, SMOKE, UNIT, Layer, layers
+from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, layers
 from sandbox.testing.selection import files_for
 
 HELP = "run all linters and tests, or only the tests that you select"
@@ -131,25 +131,21 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
     if tests.nightly or given:
         return tests.layer(layer, given)
     stamps = changes.stamps(tests.clone.root)
-    notes = changes.Notes(tests.clone.cache / "passed", f"{layer.name}-{tests.prepared}")
-    wanted, smoke = changes.select(stamps, set() if every else notes.read(), fast=layer is UNIT)
-    complete = len(wanted) == len(stamps)
-    if not complete:
+    notes = tests.clone.cache / "passed", f"{layer.name}-{tests.prepared}"
+    passed = set() if every else changes.passed(*notes)
+    selected = changes.select(stamps, passed, layer)
+    if passed:
         steps.note(
-            f"• {layer.name}: run {len(wanted)} test files, and the smoke tests of {len(smoke)}. The other "
-            f"{len(stamps) - len(wanted) - len(smoke)} files passed, and their distribution hasn't changed "
-            "since then. To run all tests: ./dev test --every"
+            f"• {layer.name}: run tests in {len(selected)} files. The other files passed, and their "
+            "distribution hasn't changed since then. To run all tests: ./dev test --every"
         )
-    for files, also in ((wanted, ""), (smoke, SMOKE)):
-        if not files and (also or not complete):
-            continue
-        named = replace(layer, name=f"{layer.name} {also}".rstrip())
-        code = tests.layer(named, [] if complete else [*files], also=also)
-        if code in _ENDED:
-            notes.keep(files, tests.reports()[-1])
-        if code and (code != _NO_TESTS or complete):
-            return code
-    return 0
+    names = [name for tests in selected.values() for name in tests.names]
+    if stamps and not names:
+        return 0
+    code = tests.layer(layer, names)
+    if code in _ENDED:
+        changes.keep(*notes, selected, tests.reports()[-1])
+    return 0 if stamps and code == _NO_TESTS else code
 
 
 @dataclass

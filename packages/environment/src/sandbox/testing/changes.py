@@ -13,11 +13,12 @@ import sys
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
+
+from sandbox.testing.layers import Layer
 
 _USES_ALL = re.compile(r"packages/(image|release)/tests/|tests/(judges|packages|unit/bench|unit/docs)/")
 _ENVIRONMENTS = re.compile(r"packages/environment/tests/|tests/e2e/")
@@ -34,16 +35,25 @@ _ROOT = re.compile(r"packages/[^/]+/(?:src|tests)/|tests/(?:unit/)?[^/]+/|[^/]+/
 _IMPORT = re.compile(r"\bfrom ([\w.]+) import (\([^)]*\)|.*)|\bimport ([\w.]+)|-m\W+([\w.]+)|(\w+(?:\.\w+)+)")
 """Matches import statements, ``-m MODULE`` and names with dots, even in strings: some tests contain whole
 programs, and some modules are imported by their name, or run by the name of their file."""
+_SMOKE = re.compile(r"@pytest\.mark\.smoke\n(?:async )?def (\w+)")
 _URL = re.compile(r"https?://\S+")
 _KEPT_SECONDS = 30 * 86400.0
 
 
 class Stamps(NamedTuple):
-    """Hashes of the files that a test file uses."""
+    """Hashes of the files that a test file uses, and what it has."""
 
-    own: str  # only of those in its distribution
+    own: str  # the hash of those in its distribution
     every: str
-    smoke: bool  # whether the file has smoke tests
+    marks: frozenset[str]
+    smoke: Sequence[str]  # the names of its smoke tests
+
+
+class Selected(NamedTuple):
+    """Tests of a file to run."""
+
+    names: Sequence[str]  # for pytest
+    stamps: Sequence[str]  # which are kept if they pass
 
 
 def stamps(root: Path) -> dict[str, Stamps]:
@@ -63,29 +73,37 @@ def stamps(root: Path) -> dict[str, Stamps]:
         name: Stamps(
             _digest(hashes, own(used, name)),
             _digest(hashes, every(used, name)),
-            smoke=b"mark.smoke" in contents[name],
+            frozenset(re.findall(r"mark\.(\w+)", contents[name].decode(errors="replace"))),
+            _SMOKE.findall(contents[name].decode(errors="replace")),
         )
         for name in used
         if _TEST.fullmatch(name)
     }
 
 
-def select(
-    stamped: Mapping[str, Stamps], passed: Container[str], *, fast: bool
-) -> tuple[dict[str, Iterable[str]], dict[str, Iterable[str]]]:
-    """The test files to run, and those of which to run the smoke tests, with the stamps that a run proves."""
-    wanted, smoke = {}, {}
+def select(stamped: Mapping[str, Stamps], passed: Container[str], layer: Layer) -> dict[str, Selected]:
+    """The test files of a layer to run; fast tests also run if other distributions changed."""
+    selected = {}
     for name, stamp in sorted(stamped.items()):
-        if (stamp.every if fast else stamp.own) not in passed:
-            wanted[name] = (stamp.own, stamp.every)
+        if layer.any_of and not layer.any_of & stamp.marks:
+            continue
+        if (stamp.own if layer.any_of else stamp.every) not in passed:
+            selected[name] = Selected([name], [stamp.own, stamp.every])
         elif stamp.smoke and stamp.every not in passed:
-            smoke[name] = (stamp.every,)
-    return wanted, smoke
+            selected[name] = Selected([f"{name}::{test}" for test in stamp.smoke], [stamp.every])
+    return selected
 
 
-def every(used: Mapping[str, set[str]], test: str) -> set[str]:
-    """All files that a test file uses."""
-    return _closure(used, test, lambda _: True)
+def every(
+    used: Mapping[str, set[str]], test: str, belongs: Callable[[str], bool] = lambda _: True
+) -> set[str]:
+    """All files that a test file uses, directly or through others for which ``belongs`` is true."""
+    found, left = {test}, [test]
+    while left:
+        new = {name for name in used.get(left.pop(), set()) - found if belongs(name)}
+        found |= new
+        left += new
+    return found
 
 
 def own(used: Mapping[str, set[str]], test: str) -> set[str]:
@@ -94,7 +112,7 @@ def own(used: Mapping[str, set[str]], test: str) -> set[str]:
     End-to-end tests belong to no distribution: they use nearly all sources.
     """
     package = None if test.startswith("tests/e2e/") else _package(test)
-    return _closure(used, test, lambda name: bool(_ALWAYS.match(name)) or _package(name) == package)
+    return every(used, test, lambda name: bool(_ALWAYS.match(name)) or _package(name) == package)
 
 
 def uses(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
@@ -143,15 +161,6 @@ def _imported(name: str, text: str) -> Iterable[str]:
             yield from (".".join(parts[:end]) for end in range(first, len(parts) + 1))
 
 
-def _closure(used: Mapping[str, set[str]], test: str, belongs: Callable[[str], bool]) -> set[str]:
-    found, left = {test}, [test]
-    while left:
-        new = {name for name in used.get(left.pop(), set()) - found if belongs(name)}
-        found |= new
-        left += new
-    return found
-
-
 def _module(name: str) -> str:
     return _SOURCES.sub("", name).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
@@ -175,32 +184,26 @@ def _digest(hashes: Mapping[str, bytes], files: Iterable[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class Notes:
-    """The stamps of a layer's test files that passed: a file for each run."""
+def passed(folder: Path, layer: str) -> set[str]:
+    """The stamps that were kept."""
+    return {stamp for run in folder.glob(f"{layer}-*") for stamp in run.read_text().split()}
 
-    folder: Path
-    layer: str
 
-    def read(self) -> set[str]:
-        """All stamps."""
-        return {stamp for run in self.folder.glob(f"{self.layer}-*") for stamp in run.read_text().split()}
-
-    def keep(self, stamped: Mapping[str, Iterable[str]], report: Path) -> None:
-        """Add the stamps of test files, except those with a failed test in pytest's report."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for run in self.folder.iterdir():
-            if run.stat().st_mtime < time.time() - _KEPT_SECONDS:
-                run.unlink()
-        failed = [
-            f"{case.get('classname', '')}."
-            for case in ET.parse(report).iter("testcase")  # noqa: S314  our own
-            if case.find("failure") is not None or case.find("error") is not None
-        ]
-        passed = {
-            stamp
-            for name, of_file in stamped.items()
-            if not any(case.startswith(f"{_module(name)}.") for case in failed)
-            for stamp in of_file
-        }
-        (self.folder / f"{self.layer}-{uuid.uuid4().hex}").write_text("\n".join(passed))
+def keep(folder: Path, layer: str, selected: Mapping[str, Selected], report: Path) -> None:
+    """Add the stamps of test files, except those with a failed test in pytest's report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for run in folder.iterdir():
+        if run.stat().st_mtime < time.time() - _KEPT_SECONDS:
+            run.unlink()
+    failed = [
+        f"{case.get('classname', '')}."
+        for case in ET.parse(report).iter("testcase")  # noqa: S314  our own
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    stamps = {
+        stamp
+        for name, tests in selected.items()
+        if not any(case.startswith(f"{_module(name)}.") for case in failed)
+        for stamp in tests.stamps
+    }
+    (folder / f"{layer}-{uuid.uuid4().hex}").write_text("\n".join(stamps))

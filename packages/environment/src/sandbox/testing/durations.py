@@ -115,14 +115,14 @@ def tables(layers: Sequence[LayerSpan], spans: Sequence[Span]) -> str:
     phases = [span for span in spans if span.kind != "fixture"]
     fixtures = [span for span in spans if span.kind == "fixture"]
     lines = [
-        f"{'layer':<18} {'wall s':>8} {'busy s':>8} {'of cores':>8} {'tests':>7} {'test s':>8} {'CPU s':>8}"
+        f"{'layer':<12} {'wall s':>8} {'busy s':>8} {'of cores':>8} {'tests':>7} {'test s':>8} {'CPU s':>8}"
     ]
     for layer in layers:
         own = [span for span in phases if span.layer == layer.name]
         tests = len({span.name for span in own})
         share = layer.busy / layer.wall / layer.cores if layer.wall else 0
         lines.append(
-            f"{layer.name:<18} {layer.wall:8.1f} {layer.busy:8.1f} {share:8.0%} {tests:7} "
+            f"{layer.name:<12} {layer.wall:8.1f} {layer.busy:8.1f} {share:8.0%} {tests:7} "
             f"{sum(s.wall for s in own):8.1f} {sum(s.cpu for s in own):8.1f}"
         )
     lines += _longest("module", phases, lambda span: f"{span.module} ({span.layer})")

@@ -7,8 +7,6 @@ from sandbox.environment import HOLLOW, MACHINES
 
 NIGHTLY = "nightly"
 """The pytest mark of tests that ``./dev test`` skips by default, and that ``./dev test all`` runs."""
-SMOKE = "smoke"
-"""The pytest mark of slow tests that ``./dev test`` runs after each change of a file that they use."""
 PROFILE = "CCMFS_EXAMPLES"
 """The environment variable with the hypothesis profile: ``commit`` or ``nightly``."""
 COMMIT = "commit"
@@ -21,6 +19,7 @@ class Layer:
     name: str  # as ``./dev test --durations`` shows it
     marks: str  # pytest's expression for its tests
     arguments: Sequence[str]  # everything else that pytest gets
+    any_of: frozenset[str] = frozenset()  # a test file without these marks has no tests of the layer
     prepared: bool = True  # whether the layer needs what ``./dev setup`` makes
 
     def command(self, *, nightly: bool, also: str = "") -> list[str]:
@@ -29,15 +28,15 @@ class Layer:
         return ["-q", "-m", " and ".join(marks), *self.arguments]
 
 
-UNIT = Layer(
-    "unit", "not slow and not machines and not cluster", ("-n", "3", "--dist", "worksteal"), prepared=False
-)
-PROCESSES = Layer("processes", "slow and not machines and not cluster", ("-n", "3", "--dist", "worksteal"))
+_PARALLEL = ("-n", "3", "--dist", "worksteal")
+UNIT = Layer("unit", "not slow and not machines and not cluster", _PARALLEL, prepared=False)
+PROCESSES = Layer("processes", "slow and not machines and not cluster", _PARALLEL, frozenset({"slow"}))
 # One process runs a whole module, and has one environment of each kind (tests/e2e/conftest.py).
 _MODULES = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+_MARKS = frozenset({"machines", "cluster"})
 ENVIRONMENTS = {
-    MACHINES: Layer("environments", "machines or cluster", _MODULES),
-    HOLLOW: Layer("environments", "cluster and not machines", _MODULES),
+    MACHINES: Layer("environments", "machines or cluster", _MODULES, _MARKS),
+    HOLLOW: Layer("environments", "cluster and not machines", _MODULES, _MARKS),
 }
 
 
