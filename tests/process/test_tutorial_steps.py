@@ -110,6 +110,7 @@ async def test_a_service_gets_a_load_balancer_that_follows_and_goes_with_it(worl
 async def test_routes_follow_nodes(world: World) -> None:
     await start(world, "part-5")
     await world.machine("routed", 13)
+    await world.machine("stays", 14)  # without a Node, no route is deleted
     node = await world.node("routed", lambda node: is_initialized(node) and "podCIDR" in node["spec"])
     route = {"destination": node["spec"]["podCIDR"], "gateway": "10.0.0.13"}
     await world.eventually(world.routes, lambda found: found.get(route["destination"]) == route["gateway"])
