@@ -21,7 +21,6 @@ from xml.etree import ElementTree as ET
 from sandbox.testing.layers import Layer
 
 _USES_ALL = re.compile(r"packages/(image|release)/tests/|tests/(judges|packages|unit/bench|unit/docs)/")
-_ENVIRONMENTS = re.compile(r"packages/environment/tests/|tests/e2e/")
 _NOT_IN_ENVIRONMENTS = re.compile(r"bench/|packages/release/|.*\.md")
 """Sources that tests in environments don't use, unless they name them."""
 _SHARED = {"conftest.py", "pyproject.toml", "requirements.lock"}
@@ -32,8 +31,10 @@ _TEST = re.compile(r"(?:packages/[^/]+/)?tests/.*\btest_\w+\.py")
 _SOURCES = re.compile(r"packages/[^/]+/src/")
 _ROOT = re.compile(r"packages/[^/]+/(?:src|tests)/|tests/(?:unit/)?[^/]+/|[^/]+/?")
 """Matches the folder whose data its modules use, or a single file."""
-_IMPORT = re.compile(r"\bfrom ([\w.]+) import (\([^)]*\)|.*)|\bimport ([\w.]+)|-m\W+([\w.]+)|(\w+(?:\.\w+)+)")
-"""Matches import statements, ``-m MODULE`` and names with dots, even in strings: some tests contain whole
+_IMPORT = re.compile(
+    r"""\bfrom ([\w.]+) import (\([^)]*\)|.*)|\bimport ([\w.]+)|-m\W+([\w.]+)|["'/](\w+(?:\.\w+)+)"""
+)
+"""Matches import statements, ``-m MODULE`` and strings that begin with dotted names: some tests contain whole
 programs, and some modules are imported by their name, or run by the name of their file."""
 _SMOKE = re.compile(r"@pytest\.mark\.smoke\n(?:async )?def (\w+)")
 _URL = re.compile(r"https?://\S+")
@@ -138,7 +139,7 @@ def uses(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
             files |= {source for source in sources if _package(source) == _package(name) != ""}
             if _USES_ALL.match(name):
                 files |= sources
-            elif _ENVIRONMENTS.match(name):
+            elif name.startswith("tests/e2e/"):
                 files |= in_environments
         found[name] = files & contents.keys()
     return found | {"conftest.py": set()}  # a test uses few of its fixtures
@@ -153,7 +154,7 @@ def _imported(name: str, text: str) -> Iterable[str]:
         base = ".".join(filter(None, [*parents, origin[level:]]))
         inside = (f"{base}.{each}" for each in re.findall(r"\w+", names))
         beside = f"{package}.{dotted.removesuffix('.py')}" if dotted.endswith(".py") else ""
-        programs = (started, f"{started}.__main__") if started else ()
+        programs = (started, f"{started}.__main__") if started and _OF_TESTS.match(name) else ()
         for module in filter(None, (base, imported, dotted, beside, *programs, *inside)):
             parts = module.split(".")
             # The part before the first dot may be a variable, unless it is imported.
