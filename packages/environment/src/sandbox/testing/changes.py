@@ -134,6 +134,8 @@ def uses(contents: Mapping[str, bytes]) -> dict[str, set[str]]:
         roots = (root for match in named.findall(_URL.sub("", text)) for root in (match, f"{match}/"))
         files = data.get(_root(name), set()).union(*(data.get(root, ()) for root in roots))
         files.update(*(modules.get(module, ()) for module in _imported(name, text)))
+        if "pkgutil" in text:  # it imports all modules of a package
+            files |= {module for module in texts if module.startswith(f"{Path(name).parent}/")}
         if _TEST.fullmatch(name):
             files |= _SHARED | {f"{folder}/conftest.py" for folder in Path(name).parents}
             files |= {source for source in sources if _package(source) == _package(name) != ""}
