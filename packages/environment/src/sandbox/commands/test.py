@@ -136,7 +136,7 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
     selected = changes.select(stamps, passed, layer)
     if passed:
         steps.note(
-            f"• {layer.name}: run tests in {len(selected)} files. The other files passed, and their "
+            f"• {layer.name}: test files to run: {len(selected)}. The other files passed, and their "
             "distribution hasn't changed since then. To run all tests: ./dev test --every"
         )
     names = [name for tests in selected.values() for name in tests.names]
