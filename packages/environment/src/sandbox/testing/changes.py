@@ -45,8 +45,8 @@ class Stamps(NamedTuple):
     """Hashes of the files that a test file uses, and what it has."""
 
     own: str  # the hash of those in its distribution
-    every: str
-    marks: frozenset[str]
+    every: str  # the hash of all of them
+    marks: frozenset[str]  # the pytest marks that its text names
     smoke: Sequence[str]  # the names of its smoke tests
 
 
