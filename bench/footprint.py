@@ -13,6 +13,7 @@ The limits apply to a sandbox with one control server and two workers.
 import argparse
 import asyncio
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -90,12 +91,12 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
     if running is None:
         raise BenchError("no sandbox runs in this clone: ./dev up makes one")
     found = await watch(running.pid, arguments.seconds)
-    sums = {program: tuple(map(sum, zip(*each, strict=True))) for program, each in found.items()}
+    sums = {program: tuple(map(math.fsum, zip(*each, strict=True))) for program, each in found.items()}
     rows = []
     for program, (mib, percent) in sorted(sums.items(), key=lambda item: -item[1][0]):
         label = f"{program} ({len(found[program])})"
         rows += [Row(f"{label}, memory", mib, unit="MiB"), Row(f"{label}, processor", percent, unit="%")]
-    mib, percent = map(sum, zip(*sums.values(), strict=True))
+    mib, percent = map(math.fsum, zip(*sums.values(), strict=True))
     rejected = []
     if arguments.services:
         with services_without_endpoints(

@@ -159,7 +159,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
             mine.resident,
             bound,
             "MiB",
-            peer=peer and peer.resident,
+            peer=peer.resident if peer else None,
             official=earlier,
             note=f"{pod.place}; {mine.private:.1f} MiB of it are backed by no file"
             + (f"; peer: {peer.private:.1f} MiB" if peer else ""),
@@ -169,7 +169,7 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
         )
     ]
     starts = [
-        Row(f"CPU since the start, {number} nodes", mine.cpu, bound, "s", peer and peer.cpu, earlier)
+        Row(f"CPU since the start, {number} nodes", mine.cpu, bound, "s", peer.cpu if peer else None, earlier)
         for number, mine, peer, bound, earlier in zip(
             (small, large), ours, peers, (START_SECONDS, None), ("0.05 s", "1.21 s"), strict=True
         )

@@ -97,16 +97,17 @@ async def measure(arguments: argparse.Namespace) -> list[Row]:
         for subject in subjects(arguments.peer):
             found[subject.name] = await run(on, subject)
             await on.clear()
-    (ours, joined), (peer, peer_joined) = found["ours"], found.get("peer") or (None, None)
+    ours, joined = found["ours"]
+    peer, peer_joined = map(vars, found["peer"]) if arguments.peer else ({}, {})
     new, join = f"{ROUTES} new routes, without polls", f"{ROUTES} nodes join at once, without polls"
-    calls, official = peer and peer.calls, "53, without its feature gate"
+    calls, official = peer.get("calls"), "53, without its feature gate"
     return [
         Row(new, ours.calls, 1 + ROUTES, peer=calls, official=official, note=listed(ours.counts)),
-        Row("conflicts", ours.conflicts, 0, "", peer and peer.conflicts, "30, without that"),
-        Row("batched polls", ours.polls, peer=peer and peer.polls),
-        Row("time", ours.seconds, None, "s", peer=peer and peer.seconds, note="from the process' start"),
-        Row(join, joined.calls, peer=peer_joined and peer_joined.calls, note=listed(joined.counts)),
-        Row("conflicts then", joined.conflicts, 0, "", peer=peer_joined and peer_joined.conflicts),
+        Row("conflicts", ours.conflicts, 0, "", peer.get("conflicts"), "30, without that"),
+        Row("batched polls", ours.polls, peer=peer.get("polls")),
+        Row("time", ours.seconds, None, "s", peer=peer.get("seconds"), note="from the process' start"),
+        Row(join, joined.calls, peer=peer_joined.get("calls"), note=listed(joined.counts)),
+        Row("conflicts then", joined.conflicts, 0, "", peer=peer_joined.get("conflicts")),
     ]
 
 

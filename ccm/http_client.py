@@ -208,7 +208,7 @@ class EnvironmentAdapter(HTTPAdapter):
             pool.pop("ca_certs", None)
             pool.pop("ca_cert_dir", None)
             by_caller = isinstance(verify, str) and not self._trust.is_from_environment(verify)
-            pool["ssl_context"] = self._context(str(verify) if by_caller else "")
+            pool["ssl_context"] = self._context(verify if by_caller else "")
         return host, pool
 
     def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> Any:

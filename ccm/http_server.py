@@ -227,7 +227,7 @@ class _ConnectionLimiter:
                     lambda: protocol, connection, ssl=context, **times
                 )
                 await protocol.closed.wait()
-        except (OSError, TimeoutError) as error:  # a failed TLS handshake is an OSError
+        except OSError as error:  # a timeout, too; a failed TLS handshake is an OSError
             log.debug("connection_ended", why=repr(error))
         finally:
             # Don't abort a closed transport: asyncio's TLS transport would fail in Python up to 3.11.2.

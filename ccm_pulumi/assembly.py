@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -19,7 +20,7 @@ from .config.settings import Settings
 from .servers.keys import SharedSecret
 from .servers.servers import Servers
 
-HOW_TO_REACH: Mapping[str, bool] = {"skip_update_unreachable": True}
+HOW_TO_REACH: Mapping[str, Any] = {"skip_update_unreachable": True}
 """Arguments of each Kubernetes provider. ``skip_update_unreachable`` keeps the cluster's objects in the state
 if the cluster doesn't answer during a refresh. Don't set ``delete_unreachable``: it takes precedence, and
 removes the objects from the state (``Read`` in provider/pkg/provider/provider.go of pulumi-kubernetes)."""

@@ -53,8 +53,8 @@ class SampleCloud:
 
     name = "sample"
     has_cluster_id = True
-    load_balancers = None
-    routes = None
+    load_balancers: None = None
+    routes: None = None
 
     def __init__(self, machines: Mapping[str, str]) -> None:
         self.instances = SampleInstances(machines)

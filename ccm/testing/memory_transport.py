@@ -74,9 +74,7 @@ class _Change:
 @dataclass(slots=True)
 class _Watcher:
     resource: Resource
-    changes: asyncio.Queue[_Change | KubernetesError] = field(
-        default_factory=asyncio.Queue["_Change | KubernetesError"]
-    )
+    changes: asyncio.Queue[_Change | KubernetesError] = field(default_factory=asyncio.Queue)
 
 
 class MemoryTransport:

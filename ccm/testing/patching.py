@@ -39,7 +39,7 @@ def strategic_merge(original: Json, patch: Json) -> Any:
     changes = dict(cast("Mapping[str, Json]", patch))
     directive = changes.pop(_DIRECTIVE, None)
     if directive == "delete":
-        return {}
+        return dict[str, Json]()
     merged: Object = {} if directive == "replace" else _object(original)
     for name, value in changes.items():
         if name.startswith(_DELETE_FROM):

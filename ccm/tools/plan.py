@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ccm.cloud import Cloud, CloudError, Instance, InstanceNotFound, KnowsOthers, LoadBalancers, NotOurs
 from ccm.controllers.label_changes import followed, labels_for, promoted_labels
@@ -241,7 +242,7 @@ def _description_steps(node: Node, instance: Instance, *, refresh_labels: bool) 
         spec, labels = body.get("spec", {}), body.get("metadata", {}).get("labels", {})
     else:
         kept_true = instance if refresh_labels else followed(instance)
-        spec, labels = {}, {**promoted_labels(present), **labels_for(kept_true, present).set}
+        spec, labels = dict[str, Any](), {**promoted_labels(present), **labels_for(kept_true, present).set}
     if "providerID" in spec:
         steps.append(f"set provider ID {spec['providerID']}")
     if labels:

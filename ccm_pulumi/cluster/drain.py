@@ -128,6 +128,7 @@ def healthy_targets(targets: Sequence[Mapping[str, Any]]) -> dict[int, bool]:
 
 
 async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
+    senders: Sequence[str] = ()
     for _ in range(traffic.polls):
         try:
             senders = await asyncio.to_thread(traffic.senders)

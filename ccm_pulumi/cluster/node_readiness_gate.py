@@ -138,6 +138,7 @@ async def await_traffic(node: str, traffic: Traffic) -> None:
     drains. With ``externalTrafficPolicy: Local`` they may never do so, because none of the Pods is on the
     node.
     """
+    missing: Sequence[str] = ()
     try:
         for _ in range(traffic.polls):
             missing = await asyncio.to_thread(traffic.senders)

@@ -77,7 +77,7 @@ def _rule(entry: Mapping[Any, Any]) -> Rule:
         wrong.append(f"sources {sources!r}: {_SAID}")
     if wrong:
         raise ValueError(", ".join(wrong))
-    return Rule(protocol, str(port), ranges)
+    return Rule(str(protocol), str(port), ranges)
 
 
 def _is_port(value: Any) -> bool:

@@ -195,8 +195,8 @@ class Settings:
         chosen = self.fallbacks if fallbacks is None else fallbacks
         places = [fallback.instead_of(wanted) for fallback in chosen]
         alternatives = tuple(place for place in dict.fromkeys(places) if place != wanted)
-        known = {"pool": kind.value, "image": self.image, "cluster": self.cluster_name}
-        return ServerSpec(role, kind, wanted, keys, alternatives, **{**known, **more})
+        more = {"pool": kind.value, "image": self.image, "cluster": self.cluster_name, **more}
+        return ServerSpec(role, kind, wanted, keys, alternatives, **more)
 
     @property
     def worker_pools(self) -> tuple[Pool, ...]:

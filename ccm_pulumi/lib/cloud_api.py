@@ -72,7 +72,7 @@ def check_token(token: str | None) -> None:
 class NoRedirects(urllib.request.HTTPRedirectHandler):
     """Does not follow redirects, which would send the token to another host: a redirect is an error."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: Any, **__: Any) -> None:
         """No further request."""
 
 
@@ -275,5 +275,5 @@ def _refusal(cloud: Cloud, request: str, error: urllib.error.HTTPError) -> Confi
             said = json.loads(error.read(_MAX_ERROR))["error"]
             code, why = str(said["code"]), f"{said['message']} ({said['code']}){_wrong_fields(said)}"
         except (OSError, ValueError, LookupError, TypeError, RecursionError, http.client.HTTPException):
-            code, why = "", str(error.reason)
+            code, why = "", error.reason
     return CloudError(cloud.endpoint, f"answered {request} with {error.code}: {why}", error.code, code)

@@ -37,9 +37,9 @@ class ConfigurationError(InfraError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        lines = listed(self.problems)
+        lines, several = listed(self.problems), "s" if len(self.problems) > 1 else ""
         super().__init__(
-            f"the configuration has {_count(len(self.problems))}; nothing was created\n{lines}\n"
+            f"the configuration has {len(self.problems)} problem{several}; nothing was created\n{lines}\n"
             "Change a value with: pulumi config set KEY VALUE"
         )
 
@@ -206,7 +206,3 @@ def _printable(text: str) -> str:
         sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
         for sign in text
     )
-
-
-def _count(number: int) -> str:
-    return "1 problem" if number == 1 else f"{number} problems"

@@ -173,7 +173,7 @@ async def _connect(
             return await _attempt(host, min(_ATTEMPT_SECONDS, max(0.1, deadline - clock())))
         except _NoJump as error:
             reason = str(error)
-        except (OSError, asyncssh.Error, TimeoutError) as error:
+        except (OSError, asyncssh.Error) as error:
             reason = str(error) or reason  # a refusal says more than the last attempt's lack of time
         if clock() >= deadline:
             raise UnreachableError(host.address, timeout, reason or "no answer")

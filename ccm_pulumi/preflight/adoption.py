@@ -44,6 +44,7 @@ def read_state() -> State:
     same time, and a half-written file can't be read for a moment.
     """
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    found: Mapping[str, Any] = {}
     for wait in (*_WAITS, None):
         try:
             found = pulumi.runtime.invoke(_STATE, {"stackName": name}).value or {}

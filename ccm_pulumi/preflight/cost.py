@@ -195,7 +195,7 @@ def outputs(bill: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> dic
 def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> str:
     """The cost as a table, and the difference to the present; sums are without ``scaled`` pools."""
     total, running = prices.total(bill), prices.total(now)
-    rows = [("", "", "", "month", "", "hour", "")]
+    rows: list[tuple[str, ...]] = [("", "", "", "month", "", "hour", "")]
     rows.append(("", "", "", "net", "gross", "net", "gross"))
     for (group, article), count in bill.items():
         price = prices.prices.get(article)

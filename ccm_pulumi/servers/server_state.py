@@ -51,12 +51,12 @@ class ServerStateProvider(CloudProvider):
         ip = settle(self.cloud(), props["server_id"], props["subnet_id"], None)
         return CreateResult(props["server_id"], {**props, "ip": ip})
 
-    def read(self, _id: str, _props: dict[str, Any]) -> ReadResult:
+    def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """Looks whether the server runs, and is attached with its address."""
-        found = _server(self.cloud(), _props["server_id"])
-        attached = _address(found, network_of(_props)) == _props["ip"]
-        now = {**_props, "attached": attached, "running": found.get("status") != _OFF}
-        return ReadResult(_id, now, {**_props, "attached": True, "running": True})
+        found = _server(self.cloud(), props["server_id"])
+        attached = _address(found, network_of(props)) == props["ip"]
+        now = {**props, "attached": attached, "running": found.get("status") != _OFF}
+        return ReadResult(id_, now, {**props, "attached": True, "running": True})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Changes the type, and attaches the server again: with its address if the subnet has that."""

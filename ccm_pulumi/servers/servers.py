@@ -217,8 +217,7 @@ def firewall_rules(settings: Settings) -> list[hcloud.FirewallRuleArgs]:
     rules = [("tcp", "22", settings.ssh_allowed_cidrs), ("tcp", str(API_PORT), settings.ssh_allowed_cidrs)]
     if settings.node_port_allowed_cidrs:
         rules += [(protocol, NODE_PORTS, settings.node_port_allowed_cidrs) for protocol in ("tcp", "udp")]
-    rules.append(("icmp", None, EVERYBODY))
-    return [_inbound(*rule) for rule in rules]
+    return [_inbound(*rule) for rule in (*rules, ("icmp", None, EVERYBODY))]
 
 
 def _inbound(protocol: str, port: str | None, sources: Sequence[str]) -> hcloud.FirewallRuleArgs:

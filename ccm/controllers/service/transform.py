@@ -56,7 +56,7 @@ def trim_service(service: Service, choose: Callable[[Mapping[str, str]], Mapping
     else:
         # Most Services have no load balancer, so other fields aren't used.
         trimmed = ServiceSpec(type=spec.type, load_balancer_class=spec.load_balancer_class)
-        annotations = {}
+        annotations = dict[str, str]()
     metadata = msgspec.structs.replace(metadata, labels={}, annotations=annotations, finalizers=finalizers)
     return msgspec.structs.replace(service, metadata=metadata, spec=trimmed)
 

@@ -265,7 +265,7 @@ class HetznerApi:
             pages.total, page = pagination.total_entries, pagination.next_page
         return pages
 
-    async def _fetch_actions(self, priority: Priority, ids: Sequence[int]) -> list[Action]:
+    async def _fetch_actions(self, priority: Priority, ids: Sequence[int]) -> Sequence[Action]:
         params = {"id": list(ids), "per_page": PAGE}
         answer = await self.request("GET", "/actions", params=params, priority=priority)
         return convert(answer.get("actions"), list[Action], "GET /actions")

@@ -161,7 +161,7 @@ async def apply_plan(steps: Sequence[Step], state: ApplyState) -> None:
     be created or read.
     """
     state.again = False
-    changes = [one for one in steps if isinstance(one, Change)]
+    changes: list[Change] = [one for one in steps if isinstance(one, Change)]
     for step in steps:
         if state.retry_budget.exhausted:
             break

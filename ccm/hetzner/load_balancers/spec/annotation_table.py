@@ -6,6 +6,7 @@ emulator, add the field and a row of ``SETTINGS`` in ``models/load_balancers.py`
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from operator import attrgetter, not_
 from typing import Any
 
@@ -45,7 +46,7 @@ class Setting:
 
     name: str  # its name in the label `ccm-from-scratch/annotated`; without `-`
     path: str  # the field in the API's load balancer, with dots
-    default: object = None  # the API's value for a new load balancer; None = the API chooses one
+    default: Any = None  # the API's value for a new load balancer; None = the API chooses one
     value: Callable[[Any], object] = _same  # converts the annotation's value to the API's value
     action: str = ""  # the action with only this field in its body; empty = code in `plan` changes it
     created: bool = False  # whether the request for a new load balancer can contain it
@@ -70,10 +71,8 @@ class Setting:
 
     def creation_body(self, value: object) -> dict[str, Any]:
         """The part of the request for a new load balancer."""
-        body: Any = value
-        for name in reversed(self.path.split(".")):
-            body = {name: body}
-        return body
+        *path, last = self.path.split(".")
+        return reduce(lambda body, name: {name: body}, reversed(path), {last: value})
 
     def text(self, value: object) -> str:
         """The description of the step that sets the value."""

@@ -23,7 +23,7 @@ def routes(cloud: Cloud) -> list[web.RouteDef]:
 
     async def answer(request: web.Request) -> web.Response:
         transport = request.transport
-        network = transport and cloud.backend.network_of(transport.get_extra_info("socket"))
+        network = cloud.backend.network_of(transport.get_extra_info("socket")) if transport else None
         server = find_server(cloud, request.remote or "", network)
         if server is None:
             return web.Response(status=404, text="no server has this address\n")

@@ -40,7 +40,7 @@ def ensure(site: Site, stack: str) -> None:
         records.write(path, template.read_text())
         return
     settings, config = load_yaml(path), load_config(path)
-    there = {full_key(PROJECT, str(key)) for key in config}
+    there = {full_key(PROJECT, key) for key in config}
     lacking = {key: value for key, value in load_yaml(template)["config"].items() if key not in there}
     wanted = {**settings, "config": {**config, **lacking}}
     salt = settings.get("encryptionsalt")

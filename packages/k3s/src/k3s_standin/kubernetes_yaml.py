@@ -52,7 +52,7 @@ def load_texts(text: str) -> Any:
 class Loader(yaml.SafeLoader):
     """Loads null, booleans, numbers and base64; ignores other tags, as yaml.v2 does."""
 
-    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
+    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}  # pyrefly: ignore[bad-override]
     yaml_constructors: ClassVar[dict[Any, Any]] = {}
 
     def construct_mapping(

@@ -345,7 +345,7 @@ def _snapshots(values: Mapping[str, Value]) -> SnapshotOptions:
 
 
 def _s3(values: Mapping[str, Value]) -> S3Options:
-    given = {"access_key": "", "secret_key": "", **given_s3(values)}
+    given: dict[str, Any] = {"access_key": "", "secret_key": "", **given_s3(values)}
     if not given.get("bucket"):
         raise UsageError("flag --etcd-s3: s3 bucket name was not set. Set --etcd-s3-bucket")
     return S3Options(**given)

@@ -25,6 +25,7 @@ from k3s_standin.etcd import Member, describe
 from k3s_standin.kubelet import ClusterFacts
 from k3s_standin.pki import Pki
 from k3s_standin.protocol import NODE_IP, NODE_NAME, NODE_PASSWORD, SERVER, basic, is_node_name
+from k3s_standin.snapshots import Snapshots
 
 _LARGEST_REQUEST = 1 << 16
 _TIMEOUT_SECONDS = 10
@@ -50,7 +51,7 @@ class Servers:
     # The authorities and keys of the cluster, as JSON; None for a private datastore.
     files: Callable[[], bytes] | None
     members: Callable[[], Sequence[Member]]  # those of etcd
-    snapshots: snapshots.Snapshots | None = None  # of etcd; None for a private datastore
+    snapshots: Snapshots | None = None  # of etcd; None for a private datastore
 
     def post(self, body: bytes) -> Answer:
         """Answer a request of ``k3s etcd-snapshot``."""
@@ -204,7 +205,7 @@ def serve(registration: Registration, address: str, port: int) -> Callable[[], N
             self.end_headers()
             self.wfile.write(answer.body)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_: Any, **__: Any) -> None:
             """Only refusals are logged."""
 
     server = _Server((address, port), Handler)

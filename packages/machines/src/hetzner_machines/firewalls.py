@@ -59,7 +59,7 @@ def _allowed(rules: Iterable[FirewallRule]) -> Iterator[str]:
         for family, ranges in _by_family(rule.ranges):
             of_ipv6 = (family, rule.protocol) == ("ip6", "icmp")
             number = socket.IPPROTO_ICMPV6 if of_ipv6 else NUMBERS[rule.protocol]
-            what = f"meta l4proto {int(number)}"
+            what = f"meta l4proto {number:d}"
             if rule.ports:
                 what = f"{rule.protocol} dport {rule.ports[0]}-{rule.ports[1]}"
             yield f"{family} {end} {{ {', '.join(ranges)} }} {what} return"

@@ -88,7 +88,7 @@ def load(directory: Path) -> Machine | None:
     except FileNotFoundError:
         return None
     private = tuple(
-        PrivateInterface(**{**i, "alias_ips": tuple(i["alias_ips"])}) for i in raw["spec"].pop("private")
+        replace(PrivateInterface(**i), alias_ips=tuple(i["alias_ips"])) for i in raw["spec"].pop("private")
     )
     floating_ips = tuple(raw["spec"].pop("floating_ips", ()))
     volumes = tuple(

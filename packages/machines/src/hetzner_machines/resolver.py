@@ -105,7 +105,7 @@ class Resolver:
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS):
                     answer = await _ask(server, self._port, question)
-            except (OSError, TimeoutError) as error:
+            except OSError as error:
                 log.debug("name server %s: %s", server, error or "no answer")
                 continue
             if not back.is_closing():
@@ -120,7 +120,7 @@ class Resolver:
                 self._keep(task)
                 async with asyncio.timeout(_CONNECTION_SECONDS):
                     await self._relay(reader, writer)
-        except* (OSError, TimeoutError) as errors:
+        except* OSError as errors:
             log.debug("a connection to a name server failed: %s", errors.exceptions)
         finally:
             writer.close()
@@ -131,7 +131,7 @@ class Resolver:
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS):
                     there, back = await asyncio.open_connection(server, self._port)
-            except (OSError, TimeoutError) as error:
+            except OSError as error:
                 log.debug("name server %s: %s", server, error or "no connection")
                 continue
             try:

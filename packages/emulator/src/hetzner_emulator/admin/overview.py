@@ -52,7 +52,7 @@ def overview(cloud: Cloud) -> dict[str, Any]:
             {**action_wire(action, now), "ended": action.finished or now} for action in reversed(actions)
         ],
         "faults": cloud.faults.listing(),
-        "counts": dict(sorted(cloud.requests.counts.items(), key=_by_path)),
+        "counts": dict(sorted(cloud.requests.counts.items(), key=lambda each: each[0].split()[::-1])),
         "requests": cloud.requests.latest(LATEST_REQUESTS, lambda _entry: True),
         "total": cloud.requests.total,
     }
@@ -64,11 +64,6 @@ def _by_name(things: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(
         ({**thing, "title": title(thing)} for thing in things), key=lambda t: (_natural(t["title"]), t["id"])
     )
-
-
-def _by_path(count: tuple[str, int]) -> list[str]:
-    """A key that sorts operations by path."""
-    return count[0].split()[::-1]
 
 
 def _targets_by_name(thing: dict[str, Any], field: str, names: Mapping[int, str]) -> dict[str, Any]:

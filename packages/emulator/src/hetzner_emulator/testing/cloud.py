@@ -70,7 +70,8 @@ class HetznerCloud:
 
         # Actions have ended by the first poll.
         both = {"api_endpoint": self.endpoint, "api_endpoint_hetzner": self.endpoint}
-        return hcloud.Client(**{"token": self.token, **both, "poll_interval": 0.05, **options})
+        options = {"token": self.token, **both, "poll_interval": 0.05, **options}
+        return hcloud.Client(**options)
 
     @property
     def requests(self) -> list[Request]:

@@ -167,7 +167,7 @@ def _registry(site: Site, elsewhere: str) -> Registry:
     built = toolchain.find(site.cache, [REGISTRY])
     users = {0, os.geteuid(), site.root.stat().st_uid}
     address = Names(site.id).sockets / "registry"
-    return Registry(built and built.bin / "registry", site.state / FOLDER, address, users, elsewhere)
+    return Registry(built.bin / "registry" if built else None, site.state / FOLDER, address, users, elsewhere)
 
 
 def _running(site: Site, backend: Backend, options: argparse.Namespace) -> daemon.Running:

@@ -57,7 +57,7 @@ LINTERS: Sequence[tuple[str, Sequence[str]]] = (
     ("ruff check", ("ruff", "check", "--quiet")),
     ("ruff format", ("ruff", "format", "--check", "--quiet")),
     ("import-linter", ("lint-imports",)),
-    ("pyright", ("pyright",)),
+    ("pyrefly", ("pyrefly", "check", "--output-format", "min-text")),
 )
 OPTIONAL = (
     (packages.EMULATION, "Emulation of ARM", "the image for ARM"),

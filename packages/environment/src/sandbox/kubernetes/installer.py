@@ -22,7 +22,7 @@ from k3s_standin.versions import IMAGE_VERSION, NOTE
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases, toolchain
 
-PACKAGE = Path(str(k3s_standin.__file__)).parent
+PACKAGE = Path(k3s_standin.__file__).parent
 _SHEBANG = b"#!/usr/bin/python3 -Es\n"
 _HOST = re.compile(r"^[A-Za-z0-9.:\[\]-]+$")
 _CHANNEL = re.compile(r"v\d+\.\d+(\.\d+)?", re.ASCII)
@@ -36,7 +36,7 @@ def zipapp(release: str = IMAGE_VERSION, package: Path = PACKAGE) -> bytes:
         for name in ("ccm", "ccm/kube"):
             archive.writestr(zipfile.ZipInfo(f"{name}/__init__.py", _EPOCH), b"")
         for name, module in (("ccm/go.py", go), ("ccm/kube/nesting.py", nesting)):
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), Path(str(module.__file__)).read_bytes())
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), Path(module.__file__).read_bytes())
         for source in sorted((*package.glob("*.py"), *package.rglob("*.yaml"))):
             path = source.relative_to(package).as_posix()
             name = path if path == "__main__.py" else f"k3s_standin/{path}"

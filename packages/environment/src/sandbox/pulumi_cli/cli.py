@@ -101,7 +101,7 @@ def place(home: Path, root: Path, wanted: Sequence[Plugin]) -> None:
     Another process may do the same meanwhile.
     """
     python = shlex.quote(str(root / ".venv/bin/python"))
-    attach = shlex.quote(str(Path(str(pulumi_plugins.__file__)).with_name("attach.py")))
+    attach = shlex.quote(str(Path(pulumi_plugins.__file__).with_name("attach.py")))
     socket = f"${shared.VARIABLE}"
     for plugin in wanted:
         folder = home / "plugins" / f"resource-{plugin.name}-v{plugin.version}"

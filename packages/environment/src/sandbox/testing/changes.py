@@ -153,11 +153,11 @@ def _imported(name: str, text: str) -> Iterable[str]:
     for origin, names, imported, started, dotted in _IMPORT.findall(text):
         level = len(origin) - len(origin.lstrip("."))
         parents = package.split(".")[: 1 - level or None] if level else []
-        base = ".".join(filter(None, [*parents, origin[level:]]))
+        base = ".".join([*parents, origin[level:]]).strip(".")
         inside = (f"{base}.{each}" for each in re.findall(r"\w+", names))
         beside = f"{package}.{dotted.removesuffix('.py')}" if dotted.endswith(".py") else ""
         programs = (started, f"{started}.__main__") if started and _OF_TESTS.match(name) else ()
-        for module in filter(None, (base, imported, dotted, beside, *programs, *inside)):
+        for module in filter(len, (base, imported, dotted, beside, *programs, *inside)):
             parts = module.split(".")
             # The part before the first dot may be a variable, unless it is imported.
             first = 2 if module == dotted else 1

@@ -3,7 +3,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pulumi_plugins.errors import UnsupportedError
 from pulumi_plugins.hcloud.api import Api, ApiError
@@ -50,7 +50,7 @@ class _Place(Part):
 
     listed, keyed = "private_net", "network"
     actions, removed_by = ("attach_to_network", "detach_from_network"), ("network",)
-    answered: tuple[str, ...] = ("ip",)
+    answered: ClassVar[tuple[str, ...]] = ("ip",)
 
     def body(self, inputs: Properties) -> Properties:
         return attachment(inputs)

@@ -106,7 +106,7 @@ class KubernetesProvider(Provider):
         manager = _manager_of(body, before)
         _, path = self._paths(body)
         found = self._apply(path, body, manager)
-        if before not in (None, manager):
+        if before is not None and before != manager:
             found = self._cluster.apply(path, _reference(body), before, force=False)
         version = old.outputs.get("__initialApiVersion") or body["apiVersion"]
         shown = partial(objects.outputs, inputs=news, manager=manager, version=version)

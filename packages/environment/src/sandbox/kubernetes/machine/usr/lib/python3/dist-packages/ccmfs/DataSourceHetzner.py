@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cloudinit import sources  # pyright: ignore[reportMissingImports] -- Debian's, in the machines alone
-from cloudinit.sources import DataSourceHetzner as debian  # pyright: ignore[reportMissingImports]
+from cloudinit import sources  # pyrefly: ignore[missing-import] -- Debian's, in the machines alone
+from cloudinit.sources import DataSourceHetzner as debian  # pyrefly: ignore[missing-import]
 
 
 def _firmware(name: str) -> str | None:
