@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -29,15 +30,16 @@ settings.register_profile(NIGHTLY, _UNTIMED, max_examples=200)
 # `./dev bench mutants` runs a test hundreds of times.
 settings.register_profile("mutants", _UNTIMED, max_examples=30, derandomize=True, database=None)
 settings.load_profile(os.environ.get(PROFILE, COMMIT))
+# The usual limits cost a tenth of the time: modules and tests are many objects, and few of them are garbage.
+gc.set_threshold(20_000, 50, 100)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Containers set it, people don't: what isn't flushed must fail here, too.
+    # Containers set the variable, and people don't. A test must fail if the code doesn't flush its output.
     os.environ.pop("PYTHONUNBUFFERED", None)
-    # Before Python 3.12, pytest-asyncio's look at the current event loop makes one that nobody closes, unless
-    # it was told that there is none.
+    # Without this, pytest-asyncio creates an event loop that nobody closes, before Python 3.12.
     asyncio.set_event_loop(None)
-    # What a script starts in the background ignores Ctrl-C, and so would all that tests start and interrupt.
+    # A script's background processes ignore Ctrl-C, and so would the processes that tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
@@ -51,6 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
     for item in items:
         if "kubernetes_version" in getattr(item, "fixturenames", ()):
             item.add_marker("kubernetes")
+        if item.get_closest_marker("looptime"):
+            # By default, the loop polls 42 times before its clock moves. Our tests need no poll.
+            item.add_marker(pytest.mark.looptime(noop_cycles=2))
     yield
     if folder := os.environ.get(durations.FOLDER):
         known = durations.known_modules(Path(folder))

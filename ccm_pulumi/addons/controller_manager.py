@@ -27,6 +27,7 @@ _KINDS = {
     "Deployment": kubernetes.apps.v1.Deployment,
 }
 _FIELDS = {"roleRef": "role_ref"}
+_SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Manifest = dict[str, Any]
 
@@ -141,7 +142,7 @@ def read_manifests(folder: Path = FOLDER) -> list[Manifest]:
     return [
         item
         for path in sorted(folder.glob("*.yaml"))
-        for item in yaml.safe_load_all(path.read_text())
+        for item in yaml.load_all(path.read_text(), _SAFE_LOADER)
         if item
     ]
 

@@ -15,8 +15,4 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run property tests last: most changes are noticed by an example, which costs a hundredth."""
-    items.sort(key=_is_property)
-
-
-def _is_property(item: pytest.Item) -> bool:
-    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    items.sort(key=lambda item: getattr(getattr(item, "obj", None), "is_hypothesis_test", False))

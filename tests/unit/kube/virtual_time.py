@@ -13,7 +13,7 @@ class VirtualLoop:
     """Runs coroutines; sleeping costs no time."""
 
     def __init__(self) -> None:
-        self.loop = looptime.new_event_loop(start=0)
+        self.loop = looptime.new_event_loop(start=0, noop_cycles=2)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
