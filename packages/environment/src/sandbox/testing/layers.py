@@ -25,7 +25,8 @@ class Layer:
     def command(self, *, nightly: bool, also: str = "") -> list[str]:
         """Pytest's arguments."""
         marks = [f"({self.marks})", *([] if nightly else [f"not {NIGHTLY}"]), *filter(None, [also])]
-        return ["-q", "-m", " and ".join(marks), *self.arguments]
+        # Four of the large environments of nightly tests overload two cores.
+        return ["-q", "-m", " and ".join(marks), *self.arguments, *(["-n", "3"] if nightly else [])]
 
 
 _PARALLEL = ("-n", "3", "--dist", "worksteal")
