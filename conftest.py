@@ -27,7 +27,6 @@ from tests.recording import Recorder
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(COMMIT, _UNTIMED, max_examples=25)
 settings.register_profile(NIGHTLY, _UNTIMED, max_examples=200)
-# `./dev bench mutants` runs a test hundreds of times.
 settings.register_profile("mutants", _UNTIMED, max_examples=30, derandomize=True, database=None)
 settings.load_profile(os.environ.get(PROFILE, COMMIT))
 # The usual limits cost a tenth of the time: modules and tests are many objects, and few of them are garbage.

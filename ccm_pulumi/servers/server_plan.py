@@ -32,10 +32,14 @@ from ..lib.dynamic import CloudProvider, ProviderResource, is_unknown
 from ..lib.errors import ConfigurationError, InfraError, Problem, listed
 from .snapshot_images import unfit_now
 
-IGNORED = ("image", "location", "sshKeys", "serverType", "publicNets", "networks", "placementGroupId")
+IGNORED = (
+    *("image", "location", "sshKeys", "serverType", "publicNets", "networks", "placementGroupId"),
+    "backups",
+)
 """Pulumi ignores changes of these server properties. Otherwise, the official plugin would replace the server
-if ``image``, ``location`` or ``sshKeys`` changes. To change the other properties, it would require that the
-server is off (``Resource`` in internal/server/resource.go). ``ServerState`` changes the server type."""
+if ``image``, ``location`` or ``sshKeys`` changes. It would disable ``backups`` that were enabled in Hetzner's
+Console, which deletes all existing backups. To change the other properties, it would require that the server
+is off (``Resource`` in internal/server/resource.go). ``ServerState`` changes the server type."""
 
 _ID = "id:"
 _INSTALLATION = "installation:"

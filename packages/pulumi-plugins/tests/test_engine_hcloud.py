@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pulumi_plugins.errors import ProviderError
-from pulumi_plugins.hcloud.api import Api, ApiError, api_from
+from pulumi_plugins.hcloud.api import Api, ApiError
 from pulumi_plugins.hcloud.parts import LoadBalancerService, NetworkSubnet
 from pulumi_plugins.hcloud.provider import delete_begun
 from pulumi_plugins.hcloud.server import Server
@@ -48,11 +48,6 @@ COLLECTIONS = (
 
 def everything(cloud: EmulatedCloud) -> dict[str, list[str]]:
     return {name: found for name in COLLECTIONS if (found := cloud.names(name))}
-
-
-def test_an_invalid_poll_interval() -> None:
-    with pytest.raises(ProviderError, match="hcloud:pollInterval: 'fast' is not a duration"):
-        api_from({"token": "t" * 64, "pollInterval": "fast"}, {})
 
 
 @pytest.mark.smoke
@@ -162,19 +157,20 @@ def test_protection_is_switched_on_and_off(hetzner: Lab, cloud: EmulatedCloud) -
     assert "~ 2 updated" in hetzner.up(PROTECT="no", NAME="v")
     assert protections(cloud) == [False] * 3
     assert cloud.names("servers") == ["v"]
-    # no is the default
     assert "unchanged" in hetzner.up(NAME="v")
     hetzner.up(PROTECT="yes")
     hetzner.up()
     assert protections(cloud) == [False] * 3
 
-    # drift is repaired
+    # drift is repaired; like the official plugin, it also resets an input that the program doesn't set
     hetzner.up(PROTECT="yes")
-    path = f"/servers/{hetzner.resources()['w']['id']}/actions/change_protection"
-    cloud.send("POST", path, {"delete": False, "rebuild": False})
+    path = f"/servers/{hetzner.resources()['w']['id']}"
+    cloud.send("POST", f"{path}/actions/change_protection", {"delete": False, "rebuild": False})
+    cloud.send("POST", f"{path}/actions/enable_backup", {})
     hetzner.run("refresh", "--yes")
     assert "~ 1 updated" in hetzner.up(PROTECT="yes")
     assert protections(cloud) == [True] * 3
+    assert cloud.get(path)["server"]["backup_window"] is None
 
 
 def test_a_named_network_is_replaced_after_everything_in_it(hetzner: Lab, cloud: EmulatedCloud) -> None:
@@ -208,9 +204,7 @@ def test_a_deleted_server_is_created_again_with_its_network(hetzner: Lab, cloud:
         ("h.Volume('v', size=10)", "the resource type 'hcloud:index/volume:Volume'"),
         ("h.get_network(name='n')", "Method not implemented"),
         ("h.Server('s', server_type='cpx22', image='debian-12', iso='x')", "the input 'iso' of hcloud:"),
-        ("h.Provider('p', endpoint_hetzner='x')", "the provider setting 'endpointHetzner'"),
         ("h.SshKey('k', public_key='nonsense')", "POST /ssh_keys: "),
-        ("h.Server('s', server_type='cx0', image='debian-12')", "server type 'cx0' not found"),
         ("h.SshKey('k', public_key='x', opts=O(provider=h.Provider('p', token='x')))", "exactly 64"),
     ],
 )
@@ -223,7 +217,6 @@ def test_an_unreachable_api(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"HCLOUD_ENDPOINT": "http://127.0.0.1:9/v1"})
     out = lab.up(BASE, status=1)
     assert "the Hetzner Cloud API at http://127.0.0.1:9/v1 can't be reached" in out
-    # nothing was created
     assert "pending_operations" not in lab.state()
 
 

@@ -209,6 +209,10 @@ class World:
     def living(self) -> set[str]:
         return {str(item["id"]) for item in self.cloud.get("/servers", per_page=50)["servers"]}
 
+    def backed_up(self) -> set[str]:
+        found = self.cloud.get("/servers", per_page=50)["servers"]
+        return {str(item["id"]) for item in found if item["backup_window"]}
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, shared_plane: ControlPlane) -> Iterator[World]:
@@ -254,9 +258,10 @@ def test_drift_replaces_no_server_and_is_gone_after_one_run(
         world.drift(name, list_of_clicks)
     for path, delete in meddled:
         world.meddle(path, delete=delete)
-    living, servers, seats = world.living(), world.of(SERVER), world.of(SEAT)
+    living, backed_up, servers, seats = world.living(), world.backed_up(), world.of(SERVER), world.of(SEAT)
     out = world.lab.up()
     assert living <= world.living(), out
+    assert backed_up <= world.backed_up(), out
     kept = {role: number for role, number in servers.items() if number in living}
     assert kept.items() <= world.of(SERVER).items(), out
     on_them = {role: seat for role, seat in seats.items() if role in kept}
@@ -298,7 +303,6 @@ def test_a_plan_that_loses_servers_stops_before_the_first_deletion(world: World)
     assert done.status == 0, done.out
     after = world.of(SERVER)
     assert {role for role, number in after.items() if servers[role] != number} == {"one-a-worker-1"}
-    # the permission is used up
     refused(world, "preview", "--replace", worker, **allowed)
 
 
@@ -307,8 +311,11 @@ def test_no_server_is_made_of_an_image_that_is_not_there(world: World) -> None:
     assert "has no such image" in refused(world, "up", "--yes", **there)
 
 
-def test_the_key_is_rotated_and_servers_stay(world: World) -> None:
+def test_the_key_is_rotated_and_servers_and_their_backups_stay(world: World) -> None:
+    world.drift("one-a", [("server backed up", 0)])
+    backed_up = world.backed_up()
     before, pair = world.of(SERVER), "pulumi-python:dynamic/ccm-from-scratch:KeyPair"
     said = world.lab.ask(["up", "--yes", "--replace", urn_of(world, pair, "one-a-key")])
     assert "SshKey one-a replaced" in said
     assert world.of(SERVER) == before
+    assert world.backed_up() == backed_up != set()

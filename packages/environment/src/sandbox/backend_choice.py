@@ -101,7 +101,8 @@ def _builds(cache: Path, kind: str) -> list[str]:
 def decide(wanted: str, host: Host) -> Choice:
     """Which kind of servers there will be, and which packages come first."""
     if host.system != "Linux":
-        raise MissingRequirement(_LINUX_ELSEWHERE.format(system=_name(host.system)))
+        name = {"Darwin": "macOS"}.get(host.system, host.system or "no known system")
+        raise MissingRequirement(_LINUX_ELSEWHERE.format(system=name))
     reason = _against_machines(host)
     if wanted == MACHINES and reason:
         raise MissingRequirement(f"machines can't run here: {reason}")
@@ -115,10 +116,6 @@ def present(clone: Clone) -> str | None:
     if running and running.backend in STACKS:
         return running.backend
     return next(iter(kinds_there(clone)), None)
-
-
-def _name(system: str) -> str:
-    return {"Darwin": "macOS"}.get(system, system or "no known system")
 
 
 def _against_machines(host: Host) -> str:

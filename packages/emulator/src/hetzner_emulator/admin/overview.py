@@ -38,7 +38,9 @@ def overview(cloud: Cloud) -> dict[str, Any]:
             _targets_by_name(load_balancer_wire(cloud, balancer), "targets", names)
             for balancer in cloud.store.all(LoadBalancer)
         ),
-        "certificates": _by_name(_certificate(cloud, one) for one in cloud.store.all(Certificate)),
+        "certificates": _by_name(
+            {**certificate_wire(cloud, one), "certificate": None} for one in cloud.store.all(Certificate)
+        ),
         "firewalls": _by_name(
             _targets_by_name(firewall_wire(cloud, firewall), "applied_to", names)
             for firewall in cloud.store.all(Firewall)
@@ -83,10 +85,6 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
     """A sort key with numbers as numbers."""
     parts = re.split("([0-9]+)", name)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
-
-
-def _certificate(cloud: Cloud, certificate: Certificate) -> dict[str, Any]:
-    return {**certificate_wire(cloud, certificate), "certificate": None}
 
 
 def _server(cloud: Cloud, server: Server) -> dict[str, Any]:

@@ -65,10 +65,6 @@ def _service(seen: Seen) -> str:
     return "\n".join(["EXTERNAL-IP", *(addresses or ["<pending> forever"])])
 
 
-def _routes(seen: Seen) -> str:
-    return "\n".join(f"{destination} via {gateway}" for destination, gateway in seen.routes)
-
-
 _LOOKS = {
     "Node taint": _taint,
     "Node provider ID": lambda seen: seen.node["spec"].get("providerID", ""),
@@ -77,6 +73,6 @@ _LOOKS = {
     "Pod": _pod,
     "Service": _service,
     "load balancers": lambda seen: ", ".join(seen.load_balancers),
-    "routes of the network": _routes,
+    "routes of the network": lambda seen: "\n".join(map(" via ".join, seen.routes)),
     "after a server\nis deleted": lambda seen: seen.after,
 }

@@ -23,6 +23,7 @@ class Kind:
     unread: ClassVar[frozenset[str]] = frozenset()  # inputs that the API doesn't return
     fields: ClassVar[tuple[str, ...]] = ()  # inputs that are also fields of the API (`snake`)
     answered: ClassVar[tuple[str, ...]] = ()  # the same for outputs that aren't inputs
+    resets: ClassVar[frozenset[str]] = frozenset()  # inputs that an update resets if nothing sets them
     named: ClassVar[bool] = False  # whether it has an automatic name
     classic: ClassVar[bool] = True  # served by the older half of the genuine plugin, which notes `__defaults`
 

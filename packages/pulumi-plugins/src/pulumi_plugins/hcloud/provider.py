@@ -97,7 +97,7 @@ class HcloudProvider(Provider):
         if not old.inputs:
             imported = {key: outputs[key] for key in kind.inputs if compact(outputs.get(key)) is not None}
             return _resource(outputs, {"__defaults": [], **imported} if kind.classic else imported)
-        now = {}
+        now = {key: outputs[key] for key in kind.resets if outputs[key]}
         for key, value in plain(old.inputs).items():
             readable = not key.startswith("__") and key not in kind.unread and key in outputs
             same = not readable or kind.normal(key, value) == kind.normal(key, outputs[key])

@@ -15,7 +15,7 @@ _META = (
     '{"e2bfb730-ecaa-11e6-8f88-34363bc7c4c0":{"create":5400000000000}}'  # the plugin's 90 minutes to create
 )
 _OFF_NEEDED = {"serverType", "placementGroupId"}
-_CHANGEABLE = {*_OFF_NEEDED, "firewallIds"}
+_CHANGEABLE = {*_OFF_NEEDED, "firewallIds", "backups"}
 
 
 class Server(NamedKind):
@@ -27,11 +27,12 @@ class Server(NamedKind):
 
     inputs = frozenset({
         "name", "serverType", "image", "location", "sshKeys", "userData", "labels", "firewallIds",
-        "placementGroupId", "deleteProtection", "rebuildProtection", "publicNets", "networks",
+        "placementGroupId", "deleteProtection", "rebuildProtection", "publicNets", "networks", "backups",
     })  # fmt: skip
     required = ("serverType", "image")
     replaces = frozenset({"image", "location", "sshKeys", "userData"})
     sets = frozenset({"firewallIds"})
+    resets = frozenset({"backups"})
     unread = frozenset({"sshKeys", "userData", "image", "publicNets", "networks"})
     collection = "servers"
     reread = True
@@ -68,6 +69,8 @@ class Server(NamedKind):
                 api.retry(lambda body=body: api.act(f"{path}/attach_to_network", body))
         if _starts_later(inputs) and self.get(api, identity)["status"] == "off":
             api.act(f"{path}/poweron")
+        if inputs.get("backups"):
+            api.act(f"{path}/enable_backup")
         super().finish(api, identity, inputs)
 
     def outputs(self, found: Mapping[str, Any], inputs: Properties) -> Properties:
@@ -118,6 +121,8 @@ class Server(NamedKind):
                 _resettle(api, path, found, new)
             finally:
                 self._start(api, identity)
+        if "backups" in keys:
+            api.act(f"{path}/{'enable' if new.get('backups') else 'disable'}_backup")
         if "firewallIds" in keys:
             there, wanted = {item["id"] for item in found["public_net"]["firewalls"]}, set(_firewalls(new))
             for firewall in sorted(wanted - there):
