@@ -15,7 +15,7 @@ from typing import Any
 from ..config.k3s import DATASTORE, NOTE
 from ..lib.cloud_api import Cloud, everything, fetcher, power_off, server_runs
 from ..lib.errors import InfraError, QuorumError
-from ..lib.ssh import Host, Shell, connect, run_once
+from ..lib.ssh import CONNECT_SECONDS, Host, Shell, connect, run_once
 from ..servers.api_load_balancer import ROLE as BALANCER_ROLE
 from .drain import Report, Traffic, empty, senders_to
 from .node_registration import unregister_script
@@ -60,8 +60,13 @@ async def leave(cloud: Cloud, leaver: LeavingServer, peers: Sequence[Peer], repo
     QuorumError (the others need it, or don't answer) nothing was changed; on a DrainError Pods are left on
     it.
     """
-    views = await asyncio.gather(*(_view(peer, leaver.host.private_key) for peer in peers))
-    survivor = survivor_of(leaver.node, views)
+    views = await _views(peers, leaver.host.private_key, _CONNECT_SECONDS)
+    try:
+        survivor = survivor_of(leaver.node, views)
+    except QuorumError:
+        # After a loss of all control servers, the peers are servers of the same run, which boot.
+        views = await _views(peers, leaver.host.private_key, CONNECT_SECONDS)
+        survivor = survivor_of(leaver.node, views)
     if survivor is None:
         return
     async with _on(survivor.peer, leaver.host.private_key) as shell:
@@ -100,11 +105,7 @@ async def remove_previous_member(node: str, newcomer: Host, identity: str, joine
 
 def is_removed_member(node: str, peers: Sequence[Peer], private_key: str) -> bool:
     """Whether the others have a cluster and the control server isn't a member: its Node was deleted."""
-
-    async def views() -> list[PeerView]:
-        return list(await asyncio.gather(*(_view(peer, private_key) for peer in peers)))
-
-    return is_unknown_member(node, asyncio.run(views()))
+    return is_unknown_member(node, asyncio.run(_views(peers, private_key, _CONNECT_SECONDS)))
 
 
 def is_unknown_member(node: str, views: Sequence[PeerView]) -> bool:
@@ -140,16 +141,20 @@ def survivor_of(node: str, views: Sequence[PeerView]) -> PeerView | None:
     return None
 
 
-def _on(peer: Peer, private_key: str) -> Any:
+def _on(peer: Peer, private_key: str, seconds: float = _CONNECT_SECONDS) -> Any:
     # any host key is accepted, as that of the new server is; see etcd_join.py
-    return connect(peer.host(private_key), timeout=_CONNECT_SECONDS)
+    return connect(peer.host(private_key), timeout=seconds)
 
 
-async def _view(peer: Peer, private_key: str) -> PeerView:
+async def _views(peers: Sequence[Peer], private_key: str, seconds: float) -> list[PeerView]:
+    return await asyncio.gather(*(_view(peer, private_key, seconds) for peer in peers))
+
+
+async def _view(peer: Peer, private_key: str, seconds: float) -> PeerView:
     if peer.unreachable:
         return PeerView(peer, {}, peer.unreachable)
     try:
-        async with _on(peer, private_key) as shell:
+        async with _on(peer, private_key, seconds) as shell:
             return PeerView(peer, await read_members(shell))
     except InfraError as error:
         return PeerView(peer, {}, str(error))

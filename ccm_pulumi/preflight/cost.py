@@ -205,7 +205,7 @@ def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence
     rows.append(("now", "", "", *_cells(running)))
     rows.append(("difference", "", "", *_cells(total - running, sign="+")))
     missing = _missing([bill, now], scaled, prices)
-    vat = f"gross with {_plain(prices.vat_rate)} % VAT"
+    vat = f"gross with {float(prices.vat_rate):g} % VAT"
     heading = f"Cost of {title} in {prices.currency}, {vat}, without traffic:"
     notes = [f"The sums don't include these items without a price: {', '.join(missing)}."] if missing else []
     return "\n".join([heading, *_aligned(rows), *(_note(pool, prices) for pool in scaled), *notes])
@@ -260,8 +260,3 @@ def _texts(amount: Amount, unit: Decimal) -> dict[str, str]:
 def _text(amount: Decimal, unit: Decimal, sign: str = "") -> str:
     rounded = amount.quantize(unit, ROUND_HALF_UP)
     return f"{abs(rounded) if rounded.is_zero() else rounded:{'' if rounded.is_zero() else sign}f}"
-
-
-def _plain(number: str) -> str:
-    """A decimal number without zeros at its end."""
-    return number.rstrip("0").rstrip(".") if "." in number else number

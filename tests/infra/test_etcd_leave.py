@@ -1,13 +1,15 @@
 import asyncio
 import subprocess
+import time
 
+import asyncssh
 import pytest
 from control_servers import PROPS, peer
 from fake_programs import programs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccm_pulumi.cluster.etcd_leave import PeerView, remove_previous_member, survivor_of
+from ccm_pulumi.cluster.etcd_leave import LeavingServer, PeerView, leave, remove_previous_member, survivor_of
 from ccm_pulumi.cluster.k3s_installation import K3sServerProvider
 from ccm_pulumi.cluster.k3s_scripts import rejoin
 from ccm_pulumi.cluster.quorum import check_quorum, check_restart, members_of
@@ -42,6 +44,20 @@ def test_who_is_asked_about_a_leaver():
         survivor_of("c-1", [stranger, silent])
     # who is in the cluster knows that it has left, or never joined
     assert survivor_of("c-9", [silent, knows]) is None
+
+
+async def test_a_peer_that_boots_is_waited_for(host, monkeypatch):
+    real, ready = asyncssh.connect, time.monotonic() + 2
+
+    def connect(*arguments, **options):
+        if time.monotonic() < ready:
+            raise ConnectionRefusedError
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(asyncssh, "connect", connect)
+    monkeypatch.setattr("ccm_pulumi.cluster.etcd_leave._CONNECT_SECONDS", 0.1)
+    await leave(None, LeavingServer("1", "c-1", host, 0), [peer(2, public=host.address)], print)
+    assert time.monotonic() >= ready
 
 
 # Knows c-1 of a lost server, c-2 and c-3, of which those answer that are named in a file.

@@ -74,12 +74,8 @@ def test_a_schedule_may_begin_with_its_time_zone(spec, due):
 
 
 @pytest.mark.parametrize(
-    "spec", ["TZ=UTC", "CRON_TZ=UTC ", "TZ=No/Where 0 3 * * *", "TZ=../etc 0 3 * * *",
-             "TZ=/etc/passwd 0 3 * * *",
-             " TZ=UTC 0 3 * * *", "CRON_TZ=UTC\t0 3 * * *", "TZ=UTC TZ=UTC 0 3 * * *", "tz=UTC 0 3 * * *",
-             "", "* * * *", "0 0 * * * *", "60 * * * *", "* 24 * * *", "a * * * *", "5-1 * * * *",
-             "*/0 * * * *", "@Daily", " @daily", "@every  6h", "@Every 6h",
-             "@every", "@every 1", "@every h", "@noon", "* * 0 * *", "* * * * 7"],
+    "spec", ["TZ=UTC", "TZ=../etc 0 3 * * *", "TZ=UTC TZ=UTC 0 3 * * *", "", "* * * *", "60 * * * *",
+             "5-1 * * * *", "*/0 * * * *", "@Daily", "@every", "@every 1", "* * 0 * *", "* * * * 7"],
 )  # fmt: skip
 def test_invalid_schedules(spec):
     with pytest.raises(ValueError, match=r".+"):
@@ -125,16 +121,10 @@ def test_requests_to_the_server():
     [
         (options, ["--cluster-reset-restore-path=/x"], "--cluster-reset required with --cluster-reset-"),
         (options, ["--cluster-reset", "--server=https://10.0.0.9:6443", "--token=t"], "server URL is set"),
-        (options, ["--etcd-snapshot-retention=many"], "--etcd-snapshot-retention: 'many' is not a number"),
         (options, ["--etcd-s3-config-secret=x"], "--etcd-s3-config-secret is not supported"),
-        (options, ["--dir=/x"], "unknown flag --dir"),
         (asked, [], "one of save, ls"),
-        (asked, ["take"], "one of save, ls"),
         (asked, ["delete"], "no snapshots given for removal"),
-        (asked, ["save", "x"], "does not take any arguments"),
         (asked, ["save", "--cluster-init"], "no flag --cluster-init, but k3s server has"),
-        (asked, ["save", "--compress"], "unknown flag --compress"),
-        (asked, ["save", "--s3-config-secret=x"], "--etcd-s3-config-secret is not supported"),
     ],
 )
 def test_words_that_are_refused(read, words, says):
@@ -146,14 +136,10 @@ def test_words_that_are_refused(read, words, says):
     "body",
     [
         b"[" * 50_000,
-        b"9" * 5000,
         b"7",
         b'{"operation": "list", "retention": 1e400}',
         b'{"operation": "list", "retention": []}',
-        b'{"operation": "list", "name": 7}',
-        b'{"operation": "list", "dir": 7}',
         b'{"operation": "list", "dir": "/\\ud800"}',
-        b'{"operation": "list", "dir": "/\\u0000"}',
     ],
 )
 def test_invalid_requests_are_refused(body):

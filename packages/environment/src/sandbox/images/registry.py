@@ -99,7 +99,8 @@ class Registry:
         except NoRegistry as error:
             return _error(503, "UNAVAILABLE", str(error))
         try:
-            elsewhere = self._elsewhere if _for_another(request) else ""
+            # a machine looks here before it asks another registry, which containerd names in ``ns``
+            elsewhere = self._elsewhere if "ns" in request.query and "/manifests/" in request.path else ""
             return await _forward(request, session, elsewhere, self._idle_seconds)
         except (aiohttp.ClientError, TimeoutError) as error:
             return _error(502, "UNAVAILABLE", f"the registry process does not respond: {error}")
@@ -203,11 +204,6 @@ class Registry:
         except TimeoutError:
             process.kill()
             await process.wait()
-
-
-def _for_another(request: web.Request) -> bool:
-    """Whether a machine looks here before it asks another registry, which containerd names in ``ns``."""
-    return "ns" in request.query and "/manifests/" in request.path
 
 
 async def _forward(
