@@ -58,6 +58,8 @@ def test_tables_of_durations(tmp_path):
     assert "     1.0      0.1      0.9  tests/a.py: made (module)" in shown
     durations.keep_modules(folder)
     durations.begin(folder)
+    (folder / "unit-1.jsonl").write_text(lines[0])  # a run of a part
+    durations.keep_modules(folder)
     assert durations.known_modules(folder) == {"tests/a.py": 3.0}
 
 

@@ -96,14 +96,14 @@ def seconds_of_modules(spans: Iterable[Span]) -> dict[str, float]:
 
 
 def keep_modules(folder: Path) -> None:
-    """Update the known durations of all modules with those of the last run."""
-    taken = {name: round(wall, 2) for name, wall in seconds_of_modules(read_spans(folder)).items()}
-    known = known_modules(folder)
-    (folder.parent / MODULES).write_text(json.dumps({**known, **taken}), encoding="utf-8")
+    """Update the known durations with those of the last run. It may have run a few tests of a module."""
+    known, taken = known_modules(folder), seconds_of_modules(read_spans(folder))
+    longest = {name: max(round(wall, 2), known.get(name, 0.0)) for name, wall in taken.items()}
+    (folder.parent / MODULES).write_text(json.dumps({**known, **longest}), encoding="utf-8")
 
 
 def known_modules(folder: Path) -> dict[str, float]:
-    """Seconds that each module took when it last ran in any clone of this user."""
+    """Seconds of the longest run of each module in any clone of this user."""
     try:
         return json.loads((folder.parent / MODULES).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
