@@ -36,7 +36,7 @@ gc.set_threshold(20_000, 50, 100)
 def pytest_configure(config: pytest.Config) -> None:
     # Containers set the variable, and people don't. A test must fail if the code doesn't flush its output.
     os.environ.pop("PYTHONUNBUFFERED", None)
-    # Without this, pytest-asyncio creates an event loop that nobody closes, before Python 3.12.
+    # Before Python 3.12, pytest-asyncio otherwise creates an event loop and doesn't close it.
     asyncio.set_event_loop(None)
     # A script's background processes ignore Ctrl-C, and so would the processes that tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
         if "kubernetes_version" in getattr(item, "fixturenames", ()):
             item.add_marker("kubernetes")
         if item.get_closest_marker("looptime"):
-            # By default, the loop polls 42 times before its clock moves. Our tests need no poll.
+            # By default, the loop polls 42 times before its clock moves. Two are enough here.
             item.add_marker(pytest.mark.looptime(noop_cycles=2))
     yield
     if folder := os.environ.get(durations.FOLDER):

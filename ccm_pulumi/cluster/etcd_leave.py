@@ -64,7 +64,7 @@ async def leave(cloud: Cloud, leaver: LeavingServer, peers: Sequence[Peer], repo
     try:
         survivor = survivor_of(leaver.node, views)
     except QuorumError:
-        # After a loss of all control servers, the peers are servers of the same run, which boot.
+        # After the loss of all control servers, the peers are new servers, which may still boot.
         views = await _views(peers, leaver.host.private_key, CONNECT_SECONDS)
         survivor = survivor_of(leaver.node, views)
     if survivor is None:

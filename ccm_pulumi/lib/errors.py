@@ -37,9 +37,9 @@ class ConfigurationError(InfraError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        lines, several = listed(self.problems), "s" if len(self.problems) > 1 else ""
+        lines, noun = listed(self.problems), "problem" if len(self.problems) == 1 else "problems"
         super().__init__(
-            f"the configuration has {len(self.problems)} problem{several}; nothing was created\n{lines}\n"
+            f"the configuration has {len(self.problems)} {noun}; nothing was created\n{lines}\n"
             "Change a value with: pulumi config set KEY VALUE"
         )
 

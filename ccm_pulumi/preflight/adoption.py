@@ -44,13 +44,13 @@ def read_state() -> State:
     same time, and a half-written file can't be read for a moment.
     """
     name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    found: Mapping[str, Any] = {}
-    for wait in (*_WAITS, None):
+    waits = iter(_WAITS)
+    while True:
         try:
             found = pulumi.runtime.invoke(_STATE, {"stackName": name}).value or {}
             break
         except Exception as error:  # what the SDK raises for an answer with an error
-            if wait is None:
+            if (wait := next(waits, None)) is None:
                 why = f"the state of the stack {name} can't be read: {error}. Nothing was changed; try again"
                 raise InfraError(why) from error
             time.sleep(wait)

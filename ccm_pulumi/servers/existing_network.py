@@ -17,16 +17,15 @@ from .nat import EVERYWHERE
 from .pod_routes import dead_routes
 
 _SUBNET_TYPE = "cloud"
-# Its owner set the name, the labels, the protection, and whether a vSwitch knows its routes.
-_THEIRS = ["name", "labels", "delete_protection", "expose_routes_to_vswitch"]
-_SET_IN_CONSOLE = ["expose_routes_to_vswitch"]  # the official plugin would reset it
+# Its owner set the name, the labels and the protection.
+_THEIRS = ["name", "labels", "delete_protection"]
 _SHOWN = 3
 """Maximum number of conflicting subnets and routes in a message."""
 
 
 def network_options(settings: Settings) -> pulumi.ResourceOptions:
     """Further options of the network."""
-    return _imported(settings.import_network, _THEIRS if settings.import_network else _SET_IN_CONSOLE)
+    return _imported(settings.import_network, _THEIRS)
 
 
 def subnet_options(settings: Settings) -> pulumi.ResourceOptions:
@@ -37,7 +36,7 @@ def subnet_options(settings: Settings) -> pulumi.ResourceOptions:
 
 def _imported(identity: str, ignored: Sequence[str]) -> pulumi.ResourceOptions:
     if not identity:
-        return pulumi.ResourceOptions(ignore_changes=[*ignored])
+        return pulumi.ResourceOptions()
     return pulumi.ResourceOptions(import_=identity, retain_on_delete=True, ignore_changes=[*ignored])
 
 

@@ -9,6 +9,9 @@ from ..config.settings import Settings
 from .existing_network import network_options, subnet_options
 from .pod_routes import PodRoutes
 
+# The official plugin would reset a value that was set in Hetzner's Console.
+_IGNORED = ("expose_routes_to_vswitch",)
+
 
 class Network(pulumi.ComponentResource):
     """A network with one subnet of type cloud; both may be there already."""
@@ -30,7 +33,8 @@ class Network(pulumi.ComponentResource):
             # False, not None: with None, the official plugin keeps an existing protection
             delete_protection=settings.protect,
             opts=pulumi.ResourceOptions.merge(
-                pulumi.ResourceOptions(parent=self, delete_before_replace=True), network_options(settings)
+                pulumi.ResourceOptions(parent=self, delete_before_replace=True, ignore_changes=[*_IGNORED]),
+                network_options(settings),
             ),
         )
         self.id: pulumi.Output[str] = self.network.id  # a text, as the Secret ``hcloud`` needs it

@@ -33,9 +33,8 @@ from ..lib.errors import ConfigurationError, InfraError, Problem, listed
 from .snapshot_images import unfit_now
 
 IGNORED = (
-    *("image", "location", "sshKeys", "serverType", "publicNets", "networks", "placementGroupId"),
-    "backups",
-)
+    "image", "location", "sshKeys", "backups", "serverType", "publicNets", "networks", "placementGroupId",
+)  # fmt: skip
 """Pulumi ignores changes of these server properties. Otherwise, the official plugin would replace the server
 if ``image``, ``location`` or ``sshKeys`` changes. It would disable ``backups`` that were enabled in Hetzner's
 Console, which deletes all existing backups. To change the other properties, it would require that the server

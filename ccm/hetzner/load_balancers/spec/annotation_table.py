@@ -6,7 +6,6 @@ emulator, add the field and a row of ``SETTINGS`` in ``models/load_balancers.py`
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from operator import attrgetter, not_
 from typing import Any
 
@@ -72,7 +71,10 @@ class Setting:
     def creation_body(self, value: object) -> dict[str, Any]:
         """The part of the request for a new load balancer."""
         *path, last = self.path.split(".")
-        return reduce(lambda body, name: {name: body}, reversed(path), {last: value})
+        body: dict[str, Any] = {last: value}
+        for name in reversed(path):
+            body = {name: body}
+        return body
 
     def text(self, value: object) -> str:
         """The description of the step that sets the value."""
