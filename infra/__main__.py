@@ -75,8 +75,8 @@ def declare(
     secret = pulumi.Output.secret(key.private_key)
     written = PrivateFile("key-file", file=key_file(stack_label()), content=secret, formerly=".dev-env.ssh")
     network = Network("network", settings, labels)
-    if len({*attached} & {*CONTROL_ROLES}) > 1:
-        network.keep_subnet()
+    if attached:
+        network.keep(several=len({*attached} & {*CONTROL_ROLES}) > 1)
     servers = Servers("servers", settings, labels, network=network, key=key, specs=specs, existing=existing)
     if settings.kubeconfig_path:
         kubeconfig, last = declare_in_existing_cluster(settings, cloud_token, network, servers)

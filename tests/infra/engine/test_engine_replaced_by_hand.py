@@ -18,13 +18,13 @@ from seats import Seat
 E = os.environ.get
 wanted = settings(
     ssh_allowed_cidrs="any", network_zone=E("ZONE", "eu-central"), worker_count=0,
-    cluster_cidr=E("PODS", "10.244.0.0/16"), subnet_cidr=E("RANGE", "10.0.0.0/24"),
+    network_cidr=E("NETWORK", "10.0.0.0/8"), subnet_cidr=E("RANGE", "10.0.0.0/24"),
+    cluster_cidr=E("PODS", "10.64.0.0/16"),
     allow_deletion_of=json.loads(E("ALLOW", "[]")),
 )
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")  # no connection to a record
 network = HetznerNetwork("n", wanted)
-if E("SEVERAL"):
-    network.keep_subnet()
+network.keep(several=bool(E("SEVERAL")))
 servers = HetznerServers("s", wanted, network)
 token = SharedSecret("token")
 member = {"member": {"node": "c-1", "first": True, "labels": {}}} if E("SEVERAL") else {}
@@ -36,6 +36,7 @@ seat = Seat("seat", {
 }, O(delete_before_replace=True, deleted_with=servers.control.server))
 servers.guard_installations({servers.control.role: (seat.server_id, seat.installation)})
 """
+NETWORK = "ccm-from-scratch:index:Network$hcloud:index/network:Network::n"
 SUBNET = "ccm-from-scratch:index:Network$hcloud:index/networkSubnet:NetworkSubnet::n"
 TOKEN = "pulumi-python:dynamic/ccm-from-scratch:SharedSecret::token"
 SEAT = "pulumi-python:dynamic:Seat::seat"
@@ -61,6 +62,13 @@ def test_several_control_servers_keep_subnet_and_token(lab: Lab, what: str) -> N
     assert NEEDED in done.out + done.err
     assert "Traceback" not in done.out + done.err
     assert "to replace" not in lab.run("preview").out
+
+
+def test_the_network_stays_while_servers_are_attached(lab: Lab) -> None:
+    for change, more in ((replaced(NETWORK), {}), ((), {"NETWORK": "10.0.0.0/9"})):
+        done = lab.run("preview", *change, SEVERAL="", **more)
+        assert done.status != 0
+        assert "networkCidr" in done.out + done.err
 
 
 def test_another_zone_is_another_subnet(lab: Lab) -> None:
