@@ -21,6 +21,8 @@ from ..servers.probe import AGENT_UNIT, SERVER_UNIT, unmask
 from .k3s_flags import Addresses, node_flags
 
 UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
+AGENT_UNINSTALL = "/usr/local/bin/k3s-agent-uninstall.sh"
+AUTHORITY = "/var/lib/rancher/k3s/agent/server-ca.crt"
 INSTALLED = "installed k3s "
 """Prefix of the line in which a script reports the installed version."""
 LEADS = "the channel leads to "
@@ -33,6 +35,11 @@ INSTALL_SECONDS = 420.0
 READY_SECONDS = 120
 REJOIN_SECONDS = 90
 """The maximum number of seconds that the program waits for a removed etcd member to rejoin by itself."""
+_NOT_OURS = (
+    "k3s runs on this server, but ccm-from-scratch did not install it. Nothing was changed. To keep the "
+    "cluster, set ccm-from-scratch:kubeconfigPath. To delete the cluster and its data, run "
+    f"{UNINSTALL} on the server. Then repeat the command"
+)
 _RESTORE_LOG = "/var/log/ccm-from-scratch-restore.log"
 
 
@@ -104,14 +111,16 @@ def agent_script(
     flags: Sequence[str] = (),
     reinstall: bool,
 ) -> str:
-    """Installs or changes an agent, and starts it without a wait; ``reinstall`` first removes the old one."""
+    """Installs or changes an agent, and starts it without a wait; ``reinstall`` first removes one of another
+    cluster.
+    """
     environment = _agent_environment(release, url_of(server_ip), agent_token)
     return "\n".join(
         [
             _PREAMBLE,
             _wait_for_address(at.private),
             _fetch_installer(release.install_url),
-            leave_cluster("/usr/local/bin/k3s-agent-uninstall.sh") if reinstall else "",
+            leave_another_cluster(server_ip) if reinstall else "",
             unmask(f"{AGENT_UNIT}.service"),
             _run_installer(environment, ["agent", *node_flags(at), *flags]),
             "systemctl restart --no-block k3s-agent",
@@ -206,7 +215,7 @@ def begin_cluster(
     *,
     encrypted: bool = True,
 ) -> str:
-    """Uninstalls a server of another cluster, and records the new cluster's identity.
+    """Uninstalls a server of another cluster of this program, and records the new cluster's identity.
 
     An interrupted installation continues: agents may have joined its cluster, and a recreated one would
     refuse them.
@@ -216,7 +225,12 @@ def begin_cluster(
     encryption stays so, and so do the servers that join it: k3s refuses a server with the other setting.
     """
     note, encryption = (file.replace(FOLDER, folder) for file in (NOTE, ENCRYPTION))
+    # a server that left its cluster has no note, but its k3s was stopped
     lines = [
+        f"if [ ! -e {note} ] && systemctl is-active --quiet {SERVER_UNIT}; then",
+        f"  echo {shlex.quote(_NOT_OURS)} >&2",
+        "  exit 1",
+        "fi",
         leave_cluster(uninstall, cni_folder),
         f"install -d -m 755 {folder} {folder}/config.yaml.d",
         *([f"echo '{ENCRYPTED.strip()}' > {encryption}"] if encrypted else []),
@@ -272,6 +286,18 @@ def leave_cluster(uninstall: str, cni_folder: str = CNI_FOLDER) -> str:
     """Uninstalls, and deletes the old Pods' range: with it, a node would be ready before it gets its own."""
     files = " ".join(f"{cni_folder}/{name}" for name in CNI_FILES)
     return f"if [ -x {uninstall} ]; then {uninstall} </dev/null >/dev/null 2>&1; fi; rm -f {files}"
+
+
+def leave_another_cluster(
+    server_ip: str, joined: str = AUTHORITY, uninstall: str = AGENT_UNINSTALL, cni_folder: str = CNI_FOLDER
+) -> str:
+    """Uninstalls an agent with its volumes, unless it already is in the cluster of a server.
+
+    The agent keeps the server's certificate authority (``Get`` in pkg/agent/config/config.go of k3s).
+    """
+    ask = "curl -sSfk --connect-timeout 10 --max-time 30 --retry 5 --retry-connrefused"
+    return f"""asked=$([ ! -e {joined} ] || {ask} {url_of(server_ip)}/cacerts)
+[ -n "$asked" ] && [ "$asked" = "$(cat {joined})" ] || {{ {leave_cluster(uninstall, cni_folder)}; }}"""
 
 
 def rejoin(node: str) -> str:

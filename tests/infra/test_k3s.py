@@ -151,24 +151,40 @@ def test_a_new_cluster_uninstalls_k3s_after_the_download_of_the_installer():
     steps = [moved.index(step) for step in ("curl", "k3s-agent-uninstall.sh", 'sh "$installer"')]
     assert steps == sorted(steps)
     assert "rm -f /etc/cni/net.d/10-native.conflist /etc/cni/net.d/05-cilium.conflist" in moved
-    stays = k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", reinstall=False)
-    assert "uninstall" not in stays
-    assert "conflist" not in stays
+    assert "uninstall" not in k3s_scripts.agent_script(RELEASE, AT, "10.0.0.9", "t", reinstall=False)
     fresh = k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster="one")
     steps = [fresh.index(step) for step in ("curl", "k3s-uninstall.sh", 'sh "$installer"')]
     assert steps == sorted(steps)
     assert "uninstall" not in k3s_scripts.server_script(RELEASE, AT, [], TOKENS, cluster=None)
 
 
+@pytest.mark.parametrize(
+    ("joined", "answer", "end"),
+    [
+        (None, "exit 7", (0, "left\n")),
+        ("ours", "echo ours", (0, "")),
+        ("another", "echo ours", (0, "left\n")),
+        ("ours", "exit 7", (7, "")),
+    ],
+)
+def test_an_agent_keeps_its_volumes_in_the_same_cluster(machine, tmp_path, joined, answer, end):
+    authority, uninstall = tmp_path / "server-ca.crt", tmp_path / "bin" / "uninstall"
+    machine.programs(curl=answer, uninstall=f"echo left >> {machine.log}")
+    if joined:
+        authority.write_text(f"{joined}\n")
+    script = k3s_scripts.leave_another_cluster("10.0.0.9", str(authority), str(uninstall), str(tmp_path))
+    assert (machine.run("set -eu\n" + script).returncode, machine.log.read_text()) == end
+
+
 def test_an_interrupted_installation_is_gone_on_with_and_another_cluster_removed(machine, tmp_path):
     folder, uninstall = tmp_path / "k3s", tmp_path / "bin" / "k3s-uninstall.sh"
 
-    def install(cluster):
+    def install(cluster, status=0):
         script = k3s_scripts.begin_cluster(cluster, str(folder), str(uninstall), str(tmp_path))
-        done = machine.run("set -eu\n" + script)
-        assert done.returncode == 0, done.stderr
+        assert machine.run("set -eu\n" + script).returncode == status
         return machine.log.read_text().splitlines()
 
+    machine.programs(systemctl="exit 3")
     (tmp_path / "10-native.conflist").touch()
     (tmp_path / "87-podman.conflist").touch()
     assert install("one") == []
@@ -178,6 +194,10 @@ def test_an_interrupted_installation_is_gone_on_with_and_another_cluster_removed
     assert install("one") == []
     assert install("two") == ["uninstalled"]
     assert install("two") == ["uninstalled"]
+    # a cluster that another program installed
+    (folder / "cluster-of-ccm-from-scratch").unlink()
+    machine.programs(systemctl="true")
+    assert install("two", status=1) == ["uninstalled"]
 
 
 def test_a_cluster_that_exists_goes_on_without_encryption_and_a_new_one_begins_with_it(machine, tmp_path):
