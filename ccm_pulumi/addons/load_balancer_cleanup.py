@@ -180,7 +180,7 @@ def _remedy(balancer: Mapping[str, Any], verdict: Verdict, reason: str, code: st
     delete = f"disable-protection {identity} delete" if code == "protected" else f"delete {identity}"
     return (
         f"{_named(balancer)}: {reason}. To delete this load balancer: {cli} {delete}. "
-        f"To keep this load balancer: {cli} {verdict.keep}. Then run pulumi destroy again"
+        f"To keep this load balancer: {cli} {verdict.keep}. Then repeat the command"
     )
 
 
