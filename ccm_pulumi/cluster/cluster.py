@@ -46,7 +46,8 @@ class Cluster(pulumi.ComponentResource):
             server.role: (one.server_id, one.installation)
             for server, one in zip(servers.controls, self.servers, strict=True)
         }
-        servers.guard_installations(installed, pulumi.ResourceOptions(parent=self))
+        guard = servers.guard_installations(installed, pulumi.ResourceOptions(parent=self))
+        self._installed: list[pulumi.Resource] = [*self.servers, guard]
         # A server that is replaced takes nothing with it where the cluster may stay. Where it does not, it is
         # not the server's own resource: an engine deletes what goes with a resource that is replaced, and
         # spares what goes with one deleted for that.
@@ -103,7 +104,7 @@ class Cluster(pulumi.ComponentResource):
         }
         return ClusterIdentity(
             name,
-            pulumi.ResourceOptions(parent=self, depends_on=[*self.servers]),
+            pulumi.ResourceOptions(parent=self, depends_on=self._installed),
             text=pulumi.Output.unsecret(known),
             several=len(self.servers) > 1,
             begun=self.servers[0].joined.apply(lambda joined: not joined),
@@ -150,7 +151,7 @@ class Cluster(pulumi.ComponentResource):
     def _agent(self, worker: Server, props: Mapping[str, Any]) -> K3sAgent:
         servers = self._servers
         # k3s wants servers upgraded before agents; a new agent token is known to the servers first
-        after = pulumi.ResourceOptions(depends_on=[*self.servers])
+        after = pulumi.ResourceOptions(depends_on=self._installed)
         options = pulumi.ResourceOptions(parent=self, deleted_with=self.gone_with)
         labels = {"node_labels": worker.node_labels, "node_taints": worker.node_taints}
         member = NodeRegistration(
@@ -159,7 +160,7 @@ class Cluster(pulumi.ComponentResource):
             **servers.member_inputs(worker),
             **labels,
         )
-        after = pulumi.ResourceOptions(depends_on=[member, *self.servers])
+        after = pulumi.ResourceOptions(depends_on=[member, *self._installed])
         return K3sAgent(
             worker.role,
             pulumi.ResourceOptions.merge(self._on(worker), after),

@@ -21,7 +21,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pulumi
 from pulumi.dynamic import CheckResult, DiffResult
@@ -165,9 +165,10 @@ class Asked:
 
     servers: Mapping[str, Made]
     allowed: Collection[str]  # IDs of servers and installations that may be lost
+    restores: bool  # whether a snapshot has the cluster if no control server has it
 
 
-_NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource
+_NOTHING = Asked({}, (), restores=True)  # with --target Pulumi checks no other resource
 _asked: dict[str, Asked] = {}
 """Maps the name of each cluster to the program's inputs, which stay valid: a process serves one run."""
 
@@ -182,7 +183,8 @@ class ServerPlanProvider(CloudProvider):
         cloud can't make another one.
         """
         servers = _made(news["servers"])
-        _asked[news["cluster"]] = Asked(servers, frozenset(news["allowed"]))
+        restores = bool(news.get("restores"))
+        _asked[news["cluster"]] = Asked(servers, frozenset(news["allowed"]), restores)
         before = _made(_olds.get("servers") or {})
         known = _olds.get("revisions") or {}
         same = {role for role in before.keys() & servers.keys() if not changed(before[role], servers[role])}
@@ -214,8 +216,8 @@ class ServerPlanProvider(CloudProvider):
 class ServerPlan(ProviderResource, provider=ServerPlanProvider):
     """The inputs of a cluster's servers.
 
-    Its own inputs are the name of the ``cluster``, the ``servers`` by role, and the IDs of servers that are
-    ``allowed`` to be deleted or replaced.
+    Its own inputs are the name of the ``cluster``, the ``servers`` by role, the IDs of servers that are
+    ``allowed`` to be deleted or replaced, and whether a lost cluster ``restores`` from a snapshot (None: no).
     """
 
     revisions: pulumi.Output[Mapping[str, str]]
@@ -225,6 +227,7 @@ class ServerGuardProvider(CloudProvider):
     """Refuses plans that lose a cluster."""
 
     id_format = "{cluster}"
+    had_cluster: ClassVar[bool] = False  # whether the servers of the last run had one
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Compares IDs; a server with an unknown one is replaced. Fails if it must not be deleted."""
@@ -233,15 +236,17 @@ class ServerGuardProvider(CloudProvider):
         olds = {role: Old(number, before[role]) for role, number in ids.items() if role in before}
         others = {role for role in olds if _is_other(_news.get(_ID + role), ids[role])}
         lost = others if asked is _NOTHING else others | going(olds, asked.servers)
-        if self.refusals(olds, lost, asked, _olds):
+        if refused := self.refusals(olds, lost, asked, _olds):
             # a server that was deleted by hand is created again: this plan does not lose it
-            olds = {
+            there = {
                 role: old
                 for role, old in olds.items()
                 if role not in lost or read_server(self.cloud(), old.id)
             }
-            if found := self.refusals(olds, lost & olds.keys(), asked, _olds):
+            if found := self.refusals(there, lost & there.keys(), asked, _olds):
                 raise InfraError(_refusal(found, _news["switch"]))
+            if self.had_cluster and not asked.restores:
+                raise InfraError(_no_server_left([*olds.values()], refused, _news["switch"]))
         # in a preview of any change of k3s its installation is unknown, but it rarely changes
         unknown = [name for name in _news if name.startswith(_INSTALLATION) and is_unknown(_news[name])]
         same = {name: _olds.get(name) for name in unknown}
@@ -275,7 +280,11 @@ class ServerGuard(ProviderResource, provider=ServerGuardProvider):
 
 
 class InstallationGuardProvider(ServerGuardProvider):
-    """Refuses plans that install k3s from scratch on the last control server that has the cluster's data."""
+    """Refuses plans that install k3s from scratch on the last control server that has the cluster's data, or
+    on a new one when all are gone.
+    """
+
+    had_cluster = True
 
     def refusals(
         self, olds: Mapping[str, Old], lost: Collection[str], asked: Asked, noted: Mapping[str, Any]
@@ -295,6 +304,18 @@ class InstallationGuardProvider(ServerGuardProvider):
                     "and its data would be lost, because no other control server has them"
                 )
         return reasons
+
+
+def _no_server_left(gone: Sequence[Old], identities: Collection[str], switch: str) -> str:
+    """The error text: their cluster has more at Hetzner than its control servers."""
+    return (
+        "the plan would start an empty cluster, because all control servers of the existing cluster were "
+        "deleted outside of this program. It would also delete the load balancers of the cluster's Services, "
+        "and the local volumes of its workers. The deleted servers:\n"
+        f"{listed(f'{old.made.name} ({old.id})' for old in gone)}\n"
+        "To restore the cluster, set restoreFrom to a snapshot (docs/guides/backup-and-restore.md). To start "
+        f"an empty cluster: {switch.replace('{}', json.dumps([*identities]))}; then repeat the command"
+    )
 
 
 class InstallationGuard(ProviderResource, provider=InstallationGuardProvider):

@@ -81,7 +81,13 @@ def test_the_only_control_server_gets_etcd_and_is_lost_without_a_snapshot(clone,
     # what was in SQLite is in etcd
     assert identity(clone) == was
     assert server_loss.save_snapshot(clone)
+    lost = clone.server_ids()["control"]
     server_loss.lose(clone, CONTROLS[:1])
+    refused = clone.dev("up", check=False)
+    assert refused.returncode != 0
+    assert "restoreFrom" in refused.stdout
+    assert "control" not in clone.server_ids()
+    clone.configure(allowDeletionOf=[lost])
     clone.dev("up")
     assert identity(clone) != was
     eventually(

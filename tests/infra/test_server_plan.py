@@ -136,9 +136,15 @@ def test_the_guards_keep_the_only_control_server_until_its_loss_is_allowed(cloud
     kinds = ServerPlanProvider, ServerGuardProvider, InstallationGuardProvider
     plan, guard, installations = (at_cloud(kind(), cloud.endpoint) for kind in kinds)
 
-    def asked(image, *allowed):
+    def asked(image, *allowed, **more):
         one = Made("c-1", {"image": [image]}, is_control=True, image=image, server_type="cpx22")
-        return {"cluster": "guarded", "allowed": allowed, "switch": "ALLOW {}", **noted({"control": one})}
+        return {
+            "cluster": "guarded",
+            "allowed": allowed,
+            "switch": "ALLOW {}",
+            **noted({"control": one}),
+            **more,
+        }
 
     ids = guard_inputs({"control": number}, {"control": "abcd"})
     before, other = asked("ubuntu-24.04"), asked("debian-12")
@@ -156,7 +162,13 @@ def test_the_guards_keep_the_only_control_server_until_its_loss_is_allowed(cloud
         plan.check(first, other)
     with pytest.raises(ConfigurationError, match="image of c-1"):
         plan.check(first, asked("99999999"))
-    # one that was deleted by hand is created again
+    # one that was deleted by hand is created again, but its cluster has more to lose
     cloud.send("DELETE", f"/servers/{number}")
-    plan.check(first, other)
-    assert guard.diff("", {**before, **ids}, {**other, **ids}).changes
+    plan.check(first, before)
+    created = {**before, **guard_inputs({"control": "9"}, {"control": "efab"})}
+    assert guard.diff("", {**before, **ids}, created).changes
+    with pytest.raises(InfraError, match=rf'ALLOW \["{number}/abcd"\]'):
+        installations.diff("", {**before, **ids}, created)
+    for wanted in (asked("ubuntu-24.04", restores=True), asked("ubuntu-24.04", f"{number}/abcd")):
+        plan.check(first, wanted)
+        assert installations.diff("", {**before, **ids}, created).changes

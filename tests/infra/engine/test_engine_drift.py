@@ -259,14 +259,16 @@ def test_drift_replaces_no_server_and_is_gone_after_one_run(
     for path, delete in meddled:
         world.meddle(path, delete=delete)
     living, backed_up, servers, seats = world.living(), world.backed_up(), world.of(SERVER), world.of(SEAT)
-    out = world.lab.up()
+    lost = sorted({*servers.values()} - living)
+    # to begin an empty cluster, where nothing of the former one is left
+    out = world.lab.up(ALLOW=json.dumps(lost))
     assert living <= world.living(), out
     assert backed_up <= world.backed_up(), out
     kept = {role: number for role, number in servers.items() if number in living}
     assert kept.items() <= world.of(SERVER).items(), out
     on_them = {role: seat for role, seat in seats.items() if role in kept}
     assert on_them.items() <= world.of(SEAT).items(), out
-    again = world.lab.run("preview", "--expect-no-changes", "--diff")
+    again = world.lab.run("preview", "--expect-no-changes", "--diff", ALLOW=json.dumps(lost))
     assert again.status == 0, out + again.out + again.err
 
 
@@ -304,6 +306,18 @@ def test_a_plan_that_loses_servers_stops_before_the_first_deletion(world: World)
     after = world.of(SERVER)
     assert {role for role, number in after.items() if servers[role] != number} == {"one-a-worker-1"}
     refused(world, "preview", "--replace", worker, **allowed)
+
+
+def test_a_cluster_whose_only_control_server_was_deleted_is_not_begun_empty(world: World) -> None:
+    number = world.of(SERVER)["one-b-control"]
+    world.cloud.send("DELETE", f"/servers/{number}")
+    living = world.living()
+    for command in (["preview"], ["up", "--yes"]):
+        done = world.lab.run(*command)
+        assert done.status != 0, done.out
+        assert f'["{number}' in done.out + done.err
+        assert living <= world.living()
+    world.lab.up(ALLOW=json.dumps([number]))
 
 
 def test_no_server_is_made_of_an_image_that_is_not_there(world: World) -> None:
