@@ -309,9 +309,9 @@ class InstallationGuardProvider(ServerGuardProvider):
 def _no_server_left(gone: Sequence[Old], identities: Collection[str], switch: str) -> str:
     """The error text: their cluster has more at Hetzner than its control servers."""
     return (
-        "the plan would start an empty cluster, because all control servers of the existing cluster were "
-        "deleted outside of this program. It would also delete the load balancers of the cluster's Services, "
-        "and the local volumes of its workers. The deleted servers:\n"
+        "the plan would start an empty cluster, because no control server of the existing cluster is left in "
+        "this Hetzner project. It would also delete the load balancers of the cluster's Services, and the "
+        "local volumes of its workers. The lost servers:\n"
         f"{listed(f'{old.made.name} ({old.id})' for old in gone)}\n"
         "To restore the cluster, set restoreFrom to a snapshot (docs/guides/backup-and-restore.md). To start "
         f"an empty cluster: {switch.replace('{}', json.dumps([*identities]))}; then repeat the command"
