@@ -88,6 +88,8 @@ def test_nothing_protected_is_replaced(
     assert {name: item["id"] for name, item in protected.resources().items() if name in ids} == ids
     # what is to be done leads out of it, as './dev up' does it
     protected.heal()
+    # the first run may still detach the server from the subnet, which locks it meanwhile
+    protected.run("up", "--yes", PROTECT="no")
     protected.up(PROTECT="no")
     protected.up(PROTECT="no", **change)
 
