@@ -182,7 +182,10 @@ class _Connection:
         headers = {**self._headers, "Content-Type": request.content_type, **await self._credentials()}
         # No await may follow, because the client uses the pool in the shared configuration.
         if self._connector is None:
-            self._connector = self._open_pool()
+            # it detects a lost peer within 30 seconds
+            self._connector = aiohttp.TCPConnector(
+                ssl=self._client.ssl_context, limit=100, socket_factory=_keepalive_socket
+            )
             self._configuration.client_session_kwargs = {"connector": self._connector}
         url = self._configuration.host + request.path
         if request.query:
@@ -238,10 +241,6 @@ class _Connection:
             self._former.append((self._client, self._connector))
         self._client, self._connector, self._files = client, None, files
         self.version += 1
-
-    def _open_pool(self) -> aiohttp.TCPConnector:
-        """Open a connection pool that detects a lost peer within 30 seconds."""
-        return aiohttp.TCPConnector(ssl=self._client.ssl_context, limit=100, socket_factory=_keepalive_socket)
 
 
 def _files_of(configuration: Any) -> tuple[object, ...]:

@@ -234,7 +234,8 @@ class ServerGuardProvider(CloudProvider):
         asked = _asked.get(_news["cluster"], _NOTHING)
         before, ids = _made(_olds["servers"]), ids_of(_olds)
         olds = {role: Old(number, before[role]) for role, number in ids.items() if role in before}
-        others = {role for role in olds if _is_other(_news.get(_ID + role), ids[role])}
+        now = ids_of(_news)  # an unknown ID is another one, too
+        others = {role for role in olds if now.get(role) != ids[role]}
         lost = others if asked is _NOTHING else others | going(olds, asked.servers)
         if refused := self.refusals(olds, lost, asked, _olds):
             # a server that was deleted by hand is created again: this plan does not lose it
@@ -343,10 +344,6 @@ def _lasting(props: Mapping[str, Any]) -> dict[str, Any]:
     }
     rest = {name: value for name, value in props.items() if name not in {"__provider", "servers"}}
     return {**rest, "servers": servers}
-
-
-def _is_other(now: Any, before: str) -> bool:
-    return now is None or is_unknown(now) or str(now) != before
 
 
 def _made(servers: Mapping[str, Mapping[str, Any]]) -> dict[str, Made]:

@@ -110,7 +110,8 @@ class MachinesBackend:
         A machine that can't be started is reported as off, with the reason in the log: the others start.
         """
         await self._fabric.ensure_router()
-        await self._open_or_close()
+        # whatever an earlier sandbox did
+        await (self._fabric.let_out() if self._internet else self._fabric.keep_in())
         await self._link_local.open(None)
         await self._remove_unknown({n.id for n in networks}, {m.id for m in machines})
         attached = {each.volume.id for spec in machines for each in spec.volumes}
@@ -118,10 +119,6 @@ class MachinesBackend:
         for network in networks:
             await self.put_network(network)
         await self._fleet.start(machines, events)
-
-    async def _open_or_close(self) -> None:
-        """Open or close the way to the Internet, whatever an earlier sandbox did."""
-        await (self._fabric.let_out() if self._internet else self._fabric.keep_in())
 
     async def _remove_unknown(self, networks: set[int], servers: set[int]) -> None:
         """Remove machines and networks that a crash or a deleted state left."""
