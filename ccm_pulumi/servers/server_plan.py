@@ -342,7 +342,7 @@ def _lasting(props: Mapping[str, Any]) -> dict[str, Any]:
         role: {name: value for name, value in made.items() if name not in {"rolls", "in_place"}}
         for role, made in (props.get("servers") or {}).items()
     }
-    rest = {name: value for name, value in props.items() if name not in {"__provider", "servers"}}
+    rest = {name: value for name, value in props.items() if name not in {"__provider", "servers", "restores"}}
     return {**rest, "servers": servers}
 
 
