@@ -194,9 +194,9 @@ ORDER = [*DRIFTS]
 def environment(request):
     clone = request.getfixturevalue(request.param)
     clone.reset()
-    clone.dev("kubectl", "create", "configmap", "remembered", "--from-literal=before=yes")
+    clone.dev("kubectl", "create", "configmap", "drifting", "--from-literal=before=yes")
     yield clone
-    clone.dev("kubectl", "delete", "configmap", "remembered")
+    clone.dev("kubectl", "delete", "configmap", "drifting")
     place = Place(clone, clone.server_ids(), loses=False)
     for role in place.servers:  # the program leaves this file, which is the user's, as it is
         place.on(role, f"grep -q invalid {REGISTRIES} && rm {REGISTRIES} && systemctl restart $unit")
@@ -204,7 +204,7 @@ def environment(request):
 
 
 def remembered(clone: Clone) -> str:
-    return clone.kubectl("get", "configmap", "remembered")["metadata"]["uid"]
+    return clone.kubectl("get", "configmap", "drifting")["metadata"]["uid"]
 
 
 def k3s_servers(clone: Clone) -> list[str]:
