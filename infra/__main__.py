@@ -42,7 +42,8 @@ def main() -> None:
     controls = {control.role for control in of_kind(checked.settings.servers, Kind.CONTROL)}
     if checked.settings.restore_from and checked.existing & controls:
         pulumi.log.info(
-            "restoreFrom has no effect, because a control server exists. Remove restoreFrom from the settings"
+            "restoreFrom has no effect if a control server has the data of the cluster. Remove restoreFrom "
+            "from the settings after the restore"
         )
     window = checked.settings.os_upgrades
     if window and window.is_open(dt.datetime.now(dt.UTC)):
@@ -75,8 +76,8 @@ def declare(
     secret = pulumi.Output.secret(key.private_key)
     written = PrivateFile("key-file", file=key_file(stack_label()), content=secret, formerly=".dev-env.ssh")
     network = Network("network", settings, labels)
-    if attached:
-        network.keep(several=len({*attached} & {*CONTROL_ROLES}) > 1)
+    if len({*attached} & {*CONTROL_ROLES}) > 1:
+        network.keep_subnet()
     servers = Servers("servers", settings, labels, network=network, key=key, specs=specs, existing=existing)
     if settings.kubeconfig_path:
         kubeconfig, last = declare_in_existing_cluster(settings, cloud_token, network, servers)

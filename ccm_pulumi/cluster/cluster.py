@@ -46,7 +46,11 @@ class Cluster(pulumi.ComponentResource):
             server.role: (one.server_id, one.installation)
             for server, one in zip(servers.controls, self.servers, strict=True)
         }
-        guard = servers.guard_installations(installed, pulumi.ResourceOptions(parent=self))
+        first = self.servers[0]
+        begun = pulumi.Output.all(first.joined, first.restored, first.installation).apply(
+            lambda of_it: None if of_it[0] or of_it[1] else of_it[2]
+        )
+        guard = servers.guard_installations(installed, pulumi.ResourceOptions(parent=self), begun)
         self._installed: list[pulumi.Resource] = [*self.servers, guard]
         # A server that is replaced takes nothing with it where the cluster may stay. Where it does not, it is
         # not the server's own resource: an engine deletes what goes with a resource that is replaced, and

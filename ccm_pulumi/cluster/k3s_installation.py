@@ -102,6 +102,8 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         snapshot = (ROOT / props["restore_from"]).read_bytes() if sent else None
         said = asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER, snapshot))
         joined = {"joined": start.join} if start.join else {}
+        if snapshot_of(props, start):
+            joined = {"restored": True}
         outputs = {**joined, **_has(said), "installation": secrets.token_hex(8)}
         return CreateResult(props["server_id"], {**props, **outputs})
 
@@ -117,7 +119,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         this version, or to the channel's current one, if Nodes would have an unsupported version, if other
         members need it for quorum, or if its cluster is lost and no other server has it.
         """
-        outputs = ("joined", "installed", "installation", "encrypted")
+        outputs = ("joined", "restored", "installed", "installation", "encrypted")
         noted = {name: _olds[name] for name in outputs if _olds.get(name)}
         drifted, waits = bool(_olds.get(DRIFT)), True
         unchanged = not {*changed_inputs(_olds, _news)} - {*self.ignored_inputs, _JUMP}
@@ -196,8 +198,8 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
                     f"the only control server, {host.address}, has lost the data of the cluster: "
                     f"{k3s.DATASTORE} is missing, as after a rebuild in Hetzner's Console. Nothing was "
                     "changed. To restore the cluster from a snapshot, first run: pulumi config set "
-                    "ccm-from-scratch:restoreFrom SNAPSHOT. Without this setting, an empty cluster starts. "
-                    f"In both cases, run hcloud server delete {props['server_id']}, then repeat pulumi up"
+                    "ccm-from-scratch:restoreFrom SNAPSHOT. Then run hcloud server delete "
+                    f"{props['server_id']}, and repeat pulumi up"
                 )
             return False
         peers = peers_of(self.cloud(), props["server_id"], props["private_ip"], jump=host.jump)
@@ -294,14 +296,15 @@ class K3sServer(ProviderResource, provider=K3sServerProvider):
     """``k3s server`` on a server.
 
     ``installed`` is the version of k3s; ``joined`` the address of the control server that it joined, absent
-    if it started the cluster. ``installation`` changes with each installation from scratch, which removes
-    everything below k3s's folders. The state of an earlier version has no ``installed`` and no
-    ``installation``.
+    if it started the cluster; ``restored`` says whether it started from a snapshot. ``installation`` changes
+    with each installation from scratch, which removes everything below k3s's folders. The state of an earlier
+    version has no ``installed`` and no ``installation``.
     """
 
     server_id: pulumi.Output[str]
     installed: pulumi.Output[str]
     joined: pulumi.Output[str | None]
+    restored: pulumi.Output[bool | None]
     installation: pulumi.Output[str]
 
 

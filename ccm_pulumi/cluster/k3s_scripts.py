@@ -36,8 +36,8 @@ READY_SECONDS = 120
 REJOIN_SECONDS = 90
 """The maximum number of seconds that the program waits for a removed etcd member to rejoin by itself."""
 _NOT_OURS = (
-    "k3s runs on this server, but ccm-from-scratch did not install it. Nothing was changed. To keep the "
-    "cluster, set ccm-from-scratch:kubeconfigPath. To delete the cluster and its data, run "
+    "k3s runs on this server, but no note says that it is in this stack's cluster. It was not changed. To "
+    "keep the cluster, set ccm-from-scratch:kubeconfigPath. To delete the cluster and its data, run "
     f"{UNINSTALL} on the server. Then repeat the command"
 )
 _RESTORE_LOG = "/var/log/ccm-from-scratch-restore.log"
@@ -227,10 +227,10 @@ def begin_cluster(
     note, encryption = (file.replace(FOLDER, folder) for file in (NOTE, ENCRYPTION))
     # a server that left its cluster has no note, but its k3s was stopped
     lines = [
-        f"if [ ! -e {note} ] && systemctl is-active --quiet {SERVER_UNIT}; then",
+        f'case "$([ -e {note} ] || systemctl is-active {SERVER_UNIT})" in active|activating)',
         f"  echo {shlex.quote(_NOT_OURS)} >&2",
         "  exit 1",
-        "fi",
+        "esac",
         leave_cluster(uninstall, cni_folder),
         f"install -d -m 755 {folder} {folder}/config.yaml.d",
         *([f"echo '{ENCRYPTED.strip()}' > {encryption}"] if encrypted else []),

@@ -61,24 +61,16 @@ class Network(pulumi.ComponentResource):
             self.before_servers.append(PodRoutes(name, mine, **ours))
         self.register_outputs({"id": self.id})
 
-    def keep(self, *, several: bool) -> None:
-        """Fails a preview that would replace the network or, with ``several`` control servers, the subnet:
-        after this call, but before any change. Pulumi would first detach the servers, and wait up to twenty
-        minutes for the load balancers in the subnet. No resource could refuse that: only a preview shows it.
+    def keep_subnet(self) -> None:
+        """Fails a preview in which the subnet would be replaced: after this call, but before any change.
+        Pulumi would detach the control servers and then wait up to twenty minutes for the load balancers in
+        the subnet. No resource could refuse that: only a preview shows it.
         """
-        pulumi.Output.from_input(_kept(self.network.id, self.subnet.id if several else None))
+        pulumi.Output.from_input(_known(self.subnet.id))
 
 
-async def _kept(network_id: pulumi.Output[str], subnet_id: pulumi.Output[str] | None) -> None:
-    if not await network_id.is_known():
-        raise pulumi.RunError(
-            "the network can't be replaced while servers are attached to it. Hetzner would also detach load "
-            "balancers, autoscaled servers and servers of other programs, and delete all other subnets and "
-            "routes. Nothing was changed. Set ccm-from-scratch:networkCidr to the range that the network has "
-            "at Hetzner, and remove the network from --replace. To enlarge the network, first run "
-            "hcloud network change-ip-range. To replace it, run pulumi destroy and then pulumi up"
-        )
-    if subnet_id and not await subnet_id.is_known():
+async def _known(subnet_id: pulumi.Output[str]) -> None:
+    if not await subnet_id.is_known():
         raise pulumi.RunError(
             "the subnet can't be replaced while there are several control servers, because all these "
             "servers would be detached. Nothing was changed. Remove the subnet from --replace and "

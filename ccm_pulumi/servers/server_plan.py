@@ -21,13 +21,13 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pulumi
 from pulumi.dynamic import CheckResult, DiffResult
 
 from ..config.server_spec import Kind, ServerSpec, has_several_controls, resized_in_place
-from ..lib.cloud_api import fetcher, read_server
+from ..lib.cloud_api import fetch_or_none, fetcher, read_server
 from ..lib.dynamic import CloudProvider, ProviderResource, is_unknown
 from ..lib.errors import ConfigurationError, InfraError, Problem, listed
 from .snapshot_images import unfit_now
@@ -227,27 +227,30 @@ class ServerGuardProvider(CloudProvider):
     """Refuses plans that lose a cluster."""
 
     id_format = "{cluster}"
-    had_cluster: ClassVar[bool] = False  # whether the servers of the last run had one
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares IDs; a server with an unknown one is replaced. Fails if it must not be deleted."""
+        """Compares IDs; a server with an unknown one is replaced. Fails if it must not be deleted, or if a
+        network would be replaced.
+        """
+        network = _olds.get("network")
+        is_other = network and _news.get("network") != network
+        if is_other and fetch_or_none(fetcher(self.cloud()), f"/networks/{network}"):
+            raise InfraError(_KEEPS_NETWORK.format(network))
         asked = _asked.get(_news["cluster"], _NOTHING)
         before, ids = _made(_olds["servers"]), ids_of(_olds)
         olds = {role: Old(number, before[role]) for role, number in ids.items() if role in before}
         now = ids_of(_news)  # an unknown ID is another one, too
         others = {role for role in olds if now.get(role) != ids[role]}
         lost = others if asked is _NOTHING else others | going(olds, asked.servers)
-        if refused := self.refusals(olds, lost, asked, _olds):
+        if self.refusals(olds, lost, asked, _olds):
             # a server that was deleted by hand is created again: this plan does not lose it
-            there = {
+            olds = {
                 role: old
                 for role, old in olds.items()
                 if role not in lost or read_server(self.cloud(), old.id)
             }
-            if found := self.refusals(there, lost & there.keys(), asked, _olds):
+            if found := self.refusals(olds, lost & olds.keys(), asked, _olds):
                 raise InfraError(_refusal(found, _news["switch"]))
-            if self.had_cluster and not asked.restores:
-                raise InfraError(_no_server_left([*olds.values()], refused, _news["switch"]))
         # in a preview of any change of k3s its installation is unknown, but it rarely changes
         unknown = [name for name in _news if name.startswith(_INSTALLATION) and is_unknown(_news[name])]
         same = {name: _olds.get(name) for name in unknown}
@@ -272,20 +275,62 @@ def _refusal(reasons: Mapping[str, str], switch: str) -> str:
     )
 
 
+_KEEPS_NETWORK = (
+    "the network {0} would be replaced, and was not changed. Hetzner would detach autoscaled servers, load "
+    "balancers and servers of other programs from it, and delete its other subnets and routes. Set "
+    "networkCidr to the range that the network has at Hetzner, and remove the network from --replace. To "
+    "enlarge the network, first run: hcloud network change-ip-range {0} --ip-range RANGE"
+)
+
+
 class ServerGuard(ProviderResource, provider=ServerGuardProvider):
     """The servers of a cluster as they are in the cloud.
 
-    Inputs are those of a ``ServerPlan``, ``guard_inputs`` of the IDs, and the ``switch``: the change that
-    allows the plan, in which ``{}`` stands for the IDs.
+    Inputs are those of a ``ServerPlan``, ``guard_inputs`` of the IDs, the ID of their ``network``, and the
+    ``switch``: the change that allows the plan, in which ``{}`` stands for the IDs.
     """
 
 
 class InstallationGuardProvider(ServerGuardProvider):
-    """Refuses plans that install k3s from scratch on the last control server that has the cluster's data, or
-    on a new one when all are gone.
+    """Refuses plans that install k3s from scratch on the last control server that has the cluster's data.
+
+    If all control servers were deleted outside of the program, it also refuses an empty cluster in place of
+    theirs: before it begins, or at the latest before anything of the former one is deleted.
     """
 
-    had_cluster = True
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        """Compares IDs and installations. Fails if the cluster would be lost, or is lost."""
+        result = super().diff(_id, _olds, _news)
+        asked, servers = _asked.get(_news["cluster"], _NOTHING), _made(_olds["servers"])
+        ids = {role: number for role, number in ids_of(_olds).items() if role in servers}
+        identities = {role: _identity(old, _olds.get(_INSTALLATION + role)) for role, old in ids.items()}
+        if asked is _NOTHING or {*ids.values(), *identities.values()} & {*asked.allowed}:
+            return result
+        now, begun = ids_of(_news), _news.get("begun")
+        known = {_olds.get(_INSTALLATION + role) for role in ids} - {None}
+        stays = {*ids.values()} & {*now.values()}
+        if known and begun and not (stays or is_unknown(begun) or begun in known):
+            state = "An empty cluster runs on the new ones. Nothing else was changed"
+        elif self._none_is_left(ids, now, asked):
+            state = "The run would start an empty cluster"
+        else:
+            return result
+        names = [f"{servers[role].name} ({number})" for role, number in ids.items()]
+        raise InfraError(
+            "no control server of the existing cluster is left in this Hetzner project. None of these has "
+            f"its data any more:\n{listed(names)}\n{state}. The next step would delete the load balancers of "
+            "the cluster's Services and the local volumes of its workers. To restore the cluster from a "
+            "snapshot, see docs/guides/backup-and-restore.md. To continue with an empty cluster: "
+            f"{_news['switch'].replace('{}', json.dumps([*identities.values()]))}; then repeat the command"
+        )
+
+    def _none_is_left(self, before: Mapping[str, str], now: Mapping[str, str], asked: Asked) -> bool:
+        """Whether no control server exists, and none that could have joined the others."""
+        rolls = any(made.rolls for made in asked.servers.values())
+        if asked.restores or rolls or before == now:
+            return False
+        # an unknown ID has no digits
+        return not any(number.isdigit() and read_server(self.cloud(), number) for number in now.values())
 
     def refusals(
         self, olds: Mapping[str, Old], lost: Collection[str], asked: Asked, noted: Mapping[str, Any]
@@ -297,8 +342,7 @@ class InstallationGuardProvider(ServerGuardProvider):
         for role in sorted(lost):
             old = olds[role]
             installation = noted.get(_INSTALLATION + role)
-            # the state of earlier versions has none
-            identity = f"{old.id}/{installation}" if installation else old.id
+            identity = _identity(old.id, installation)
             if not {identity, old.id} & {*asked.allowed}:
                 reasons[identity] = (
                     f"k3s on {old.made.name} ({old.id}) would be removed and installed again. The cluster "
@@ -307,20 +351,15 @@ class InstallationGuardProvider(ServerGuardProvider):
         return reasons
 
 
-def _no_server_left(gone: Sequence[Old], identities: Collection[str], switch: str) -> str:
-    """The error text: their cluster has more at Hetzner than its control servers."""
-    return (
-        "the plan would start an empty cluster, because no control server of the existing cluster is left in "
-        "this Hetzner project. It would also delete the load balancers of the cluster's Services, and the "
-        "local volumes of its workers. The lost servers:\n"
-        f"{listed(f'{old.made.name} ({old.id})' for old in gone)}\n"
-        "To restore the cluster, set restoreFrom to a snapshot (docs/guides/backup-and-restore.md). To start "
-        f"an empty cluster: {switch.replace('{}', json.dumps([*identities]))}; then repeat the command"
-    )
+def _identity(server_id: str, installation: str | None) -> str:
+    """The ID of an installation; the state of earlier versions has only the server's."""
+    return f"{server_id}/{installation}" if installation else server_id
 
 
 class InstallationGuard(ProviderResource, provider=InstallationGuardProvider):
-    """k3s on the control servers of a cluster. Inputs are those of a ``ServerGuard``, with installations."""
+    """k3s on the control servers of a cluster. Inputs are those of a ``ServerGuard``, with installations
+    instead of the network. ``begun`` is the installation that started an empty cluster, if that is known.
+    """
 
 
 def guard_inputs(
@@ -342,7 +381,11 @@ def _lasting(props: Mapping[str, Any]) -> dict[str, Any]:
         role: {name: value for name, value in made.items() if name not in {"rolls", "in_place"}}
         for role, made in (props.get("servers") or {}).items()
     }
-    rest = {name: value for name, value in props.items() if name not in {"__provider", "servers", "restores"}}
+    rest = {
+        name: value
+        for name, value in props.items()
+        if name not in {"__provider", "servers", "restores", "begun"}
+    }
     return {**rest, "servers": servers}
 
 

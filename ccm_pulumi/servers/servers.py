@@ -98,7 +98,7 @@ class Servers(pulumi.ComponentResource):
         there = [*self.controls, *self.workers, *([self.nat] if self.nat else [])]
         ids = {server.role.removeprefix(prefix): server.server.id for server in there}
         guarded = {**self._asked, **guard_inputs(ids)}
-        ServerGuard(f"{prefix}servers", of_our_own, **guarded, switch=self._switch)
+        ServerGuard(f"{prefix}servers", of_our_own, **guarded, network=network.id, switch=self._switch)
         self.register_outputs({})
 
     @property
@@ -128,6 +128,7 @@ class Servers(pulumi.ComponentResource):
         self,
         installed: Mapping[str, tuple[pulumi.Input[str], pulumi.Input[str]]],
         opts: pulumi.ResourceOptions | None = None,
+        begun: pulumi.Input[str | None] = None,
     ) -> pulumi.Resource:
         """Keeps k3s on the control servers as long as no others have the cluster. What the cluster's loss
         would delete is declared after the result.
@@ -135,7 +136,8 @@ class Servers(pulumi.ComponentResource):
         ids = {role.removeprefix(self._prefix): server_id for role, (server_id, _) in installed.items()}
         installations = {role.removeprefix(self._prefix): text for role, (_, text) in installed.items()}
         guarded = {**self._asked, **guard_inputs(ids, installations)}
-        return InstallationGuard(f"{self._prefix}installations", opts, **guarded, switch=self._switch)
+        name, more = f"{self._prefix}installations", {"switch": self._switch, "begun": begun}
+        return InstallationGuard(name, opts, **guarded, **more)
 
     def _nat_gateway(self, nat: Server) -> Gateway:
         """What must exist before servers without public addresses."""

@@ -184,7 +184,7 @@ def test_an_interrupted_installation_is_gone_on_with_and_another_cluster_removed
         assert machine.run("set -eu\n" + script).returncode == status
         return machine.log.read_text().splitlines()
 
-    machine.programs(systemctl="exit 3")
+    machine.programs(systemctl="echo inactive; exit 3")
     (tmp_path / "10-native.conflist").touch()
     (tmp_path / "87-podman.conflist").touch()
     assert install("one") == []
@@ -196,7 +196,7 @@ def test_an_interrupted_installation_is_gone_on_with_and_another_cluster_removed
     assert install("two") == ["uninstalled"]
     # a cluster that another program installed
     (folder / "cluster-of-ccm-from-scratch").unlink()
-    machine.programs(systemctl="true")
+    machine.programs(systemctl="echo activating; exit 3")
     assert install("two", status=1) == ["uninstalled"]
 
 

@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 
 import pytest
@@ -5,6 +6,7 @@ from control_servers import at_cloud
 from hypothesis import given
 from hypothesis import strategies as st
 from infra_settings import read_settings
+from pulumi.output import Unknown
 
 from ccm_pulumi.config.placement import Placement
 from ccm_pulumi.lib.errors import ConfigurationError, InfraError
@@ -165,10 +167,40 @@ def test_the_guards_keep_the_only_control_server_until_its_loss_is_allowed(cloud
     # one that was deleted by hand is created again, but its cluster has more to lose
     cloud.send("DELETE", f"/servers/{number}")
     plan.check(first, before)
-    created = {**before, **guard_inputs({"control": "9"}, {"control": "efab"})}
-    assert guard.diff("", {**before, **ids}, created).changes
+    created = guard_inputs({"control": Unknown()}, {"control": Unknown()})
+    assert guard.diff("", {**before, **ids}, {**before, **created}).changes
     with pytest.raises(InfraError, match=rf'ALLOW \["{number}/abcd"\]'):
-        installations.diff("", {**before, **ids}, created)
+        installations.diff("", {**before, **ids}, {**before, **created})
     for wanted in (asked("ubuntu-24.04", restores=True), asked("ubuntu-24.04", f"{number}/abcd")):
         assert plan.diff("", first, plan.check(first, wanted).inputs).changes is bool(wanted["allowed"])
-        assert installations.diff("", {**before, **ids}, created).changes
+        assert installations.diff("", {**before, **ids}, {**before, **created}).changes
+
+
+@pytest.mark.parametrize(
+    ("now", "begun", "restores", "refused"),
+    [
+        # Pulumi asks before it replaces the first one: the others' IDs are those of the last run
+        ((None, "2", "3"), None, False, True),
+        ((None, "2", "3"), None, True, False),
+        # a killed run began an empty cluster on a new server
+        (("9", None, None), "new", False, True),
+        (("9", None, None), "new", True, True),
+        # one joined what the others had, and they were replaced, too
+        (("9", None, None), None, False, False),
+        (("9",), None, False, False),
+    ],
+)
+def test_an_empty_cluster_in_place_of_a_lost_one_is_refused(cloud, now, begun, restores, refused):
+    body = {"name": "c-9", "server_type": "cpx22", "image": "ubuntu-24.04", "location": "fsn1"}
+    number = str(cloud.send("POST", "/servers", body)["server"]["id"])
+    plan, guard = (
+        at_cloud(kind(), cloud.endpoint) for kind in (ServerPlanProvider, InstallationGuardProvider)
+    )
+    inputs = {"cluster": "lost", "allowed": (), "switch": "ALLOW {}", **noted(wanted(*CONTROLS, image="a"))}
+    ids = {role: f"{lost}000000" for role, lost in zip(CONTROLS, "123", strict=True)}
+    before = {**inputs, **guard_inputs(ids, dict.fromkeys(CONTROLS, "old"))}
+    known = {"9": number, "2": ids["control-2"], "3": ids["control-3"], None: Unknown()}
+    after = guard_inputs({role: known[one] for role, one in zip(CONTROLS, now, strict=False)})
+    plan.check(inputs, {**inputs, "restores": restores})
+    with pytest.raises(InfraError, match="1000000/old") if refused else contextlib.nullcontext():
+        guard.diff("", before, {**inputs, **after, "begun": begun})
