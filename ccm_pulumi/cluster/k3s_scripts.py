@@ -293,11 +293,17 @@ def leave_another_cluster(
 ) -> str:
     """Uninstalls an agent with its volumes, unless it already is in the cluster of a server.
 
-    The agent keeps the server's certificate authority (``Get`` in pkg/agent/config/config.go of k3s).
+    The agent keeps the authority of the server's certificate (``get`` in pkg/agent/config/config.go of k3s).
+    curl returns 60 if another authority signed it. If the server doesn't answer, nothing is uninstalled.
     """
-    ask = "curl -sSfk --connect-timeout 10 --max-time 30 --retry 5 --retry-connrefused"
-    return f"""asked=$([ ! -e {joined} ] || {ask} {url_of(server_ip)}/cacerts)
-[ -n "$asked" ] && [ "$asked" = "$(cat {joined})" ] || {{ {leave_cluster(uninstall, cni_folder)}; }}"""
+    ask = f"curl -sS --cacert {joined} -o /dev/null --connect-timeout 10 --max-time 30 --retry 5"
+    return f"""other=60
+[ ! -s {joined} ] || {{ {ask} --retry-connrefused {url_of(server_ip)}/ping && other=0 || other=$?; }}
+case $other in
+0) ;;
+60) {leave_cluster(uninstall, cni_folder)} ;;
+*) exit $other ;;
+esac"""
 
 
 def rejoin(node: str) -> str:
