@@ -54,7 +54,7 @@ class Made:
     inputs: Mapping[str, Sequence[str]]
     is_control: bool = False
     rolls: bool = False  # whether its change waits until the servers before it are ready
-    in_place: Sequence[str] = ()  # inputs that change without a replacement, or that it already has
+    in_place: Sequence[str] = ()  # inputs that change without a replacement
     image: str = ""
     server_type: str = ""
 
@@ -91,7 +91,7 @@ def made_of(servers: Sequence[ServerSpec], existing: Collection[str]) -> dict[st
             inputs,
             is_control=is_control,
             rolls=several and is_control and server.role in existing,
-            in_place=["serverType"] if server.role in resized or server.has_type else [],
+            in_place=["serverType"] if server.role in resized else [],
             image=server.image,
             server_type=server.placement.server_type,
         )
