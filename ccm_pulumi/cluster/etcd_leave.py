@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..config.k3s import DATASTORE, NOTE
+from ..config.k3s import DATASTORE, FORMER_NOTE, NOTE
 from ..lib.cloud_api import Cloud, everything, fetcher, power_off, server_runs
 from ..lib.errors import InfraError, QuorumError
 from ..lib.ssh import CONNECT_SECONDS, Host, Shell, connect, run_once
@@ -32,7 +32,8 @@ systemctl daemon-reload"""
 """k3s exits when its etcd member is removed. systemd must not start k3s again, because k3s would rejoin."""
 _END = f"""set -eu
 systemctl stop k3s
-rm -f {NOTE} {_DROP_IN}/leaving.conf
+[ ! -e {NOTE} ] || mv -f {NOTE} {FORMER_NOTE}
+rm -f {_DROP_IN}/leaving.conf
 systemctl daemon-reload"""
 
 

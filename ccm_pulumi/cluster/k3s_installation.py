@@ -210,7 +210,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             if props.get("joined") and asyncio.run(run_on(host, rejoin(member["node"]), _JOINING)):
                 return False
         # it must not join while its member is removed; without the note the installation is removed, too
-        forget = f"systemctl stop k3s || true; rm -f {k3s.NOTE}"
+        forget = f"systemctl stop k3s || true; [ ! -e {k3s.NOTE} ] || mv -f {k3s.NOTE} {k3s.FORMER_NOTE}"
         asyncio.run(run_on(host, forget, "forgetting the former installation"))
         return True
 

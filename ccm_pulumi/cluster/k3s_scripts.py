@@ -225,9 +225,9 @@ def begin_cluster(
     encryption stays so, and so do the servers that join it: k3s refuses a server with the other setting.
     """
     note, encryption = (file.replace(FOLDER, folder) for file in (NOTE, ENCRYPTION))
-    # a server that left its cluster has no note, but its k3s was stopped
     lines = [
-        f'case "$([ -e {note} ] || systemctl is-active {SERVER_UNIT})" in active|activating)',
+        f'case "$([ -e {note} ] || [ -e {note}.left ] || systemctl is-active {SERVER_UNIT})" in',
+        "active|activating)",
         f"  echo {shlex.quote(_NOT_OURS)} >&2",
         "  exit 1",
         "esac",

@@ -304,7 +304,7 @@ class InstallationGuardProvider(ServerGuardProvider):
         asked, servers = _asked.get(_news["cluster"], _NOTHING), _made(_olds["servers"])
         ids = {role: number for role, number in ids_of(_olds).items() if role in servers}
         identities = {role: _identity(old, _olds.get(_INSTALLATION + role)) for role, old in ids.items()}
-        if asked is _NOTHING or {*ids.values(), *identities.values()} & {*asked.allowed}:
+        if asked is _NOTHING or all({ids[role], identities[role]} & {*asked.allowed} for role in ids):
             return result
         now, begun = ids_of(_news), _news.get("begun")
         known = {_olds.get(_INSTALLATION + role) for role in ids} - {None}
