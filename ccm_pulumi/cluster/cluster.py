@@ -47,10 +47,10 @@ class Cluster(pulumi.ComponentResource):
             for server, one in zip(servers.controls, self.servers, strict=True)
         }
         first = self.servers[0]
-        begun = pulumi.Output.all(first.joined, first.restored, first.installation).apply(
+        started_empty = pulumi.Output.all(first.joined, first.restored, first.installation).apply(
             lambda of_it: None if of_it[0] or of_it[1] else of_it[2]
         )
-        guard = servers.guard_installations(installed, pulumi.ResourceOptions(parent=self), begun)
+        guard = servers.guard_installations(installed, pulumi.ResourceOptions(parent=self), started_empty)
         self._installed: list[pulumi.Resource] = [*self.servers, guard]
         # A server that is replaced takes nothing with it where the cluster may stay. Where it does not, it is
         # not the server's own resource: an engine deletes what goes with a resource that is replaced, and

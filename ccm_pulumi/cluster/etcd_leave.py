@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..config.k3s import DATASTORE, FORMER_NOTE, NOTE
+from ..config.k3s import DATASTORE, NOTE
 from ..lib.cloud_api import Cloud, everything, fetcher, power_off, server_runs
 from ..lib.errors import InfraError, QuorumError
 from ..lib.ssh import CONNECT_SECONDS, Host, Shell, connect, run_once
 from ..servers.api_load_balancer import ROLE as BALANCER_ROLE
 from .drain import Report, Traffic, empty, senders_to
+from .k3s_scripts import FORGET_NOTE
 from .node_registration import unregister_script
 from .peers import Peer
 from .quorum import ASK_SECONDS, check_quorum, other_members_ready, read_members
@@ -32,7 +33,7 @@ systemctl daemon-reload"""
 """k3s exits when its etcd member is removed. systemd must not start k3s again, because k3s would rejoin."""
 _END = f"""set -eu
 systemctl stop k3s
-[ ! -e {NOTE} ] || mv -f {NOTE} {FORMER_NOTE}
+{FORGET_NOTE}
 rm -f {_DROP_IN}/leaving.conf
 systemctl daemon-reload"""
 

@@ -101,10 +101,11 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
         sent = snapshot_of(props, start) == k3s.SNAPSHOT
         snapshot = (ROOT / props["restore_from"]).read_bytes() if sent else None
         said = asyncio.run(run_on(host_of(props), script, _INSTALLING_SERVER, snapshot))
-        joined = {"joined": start.join} if start.join else {}
-        if snapshot_of(props, start):
-            joined = {"restored": True}
-        outputs = {**joined, **_has(said), "installation": secrets.token_hex(8)}
+        # never both: a server that joins is not restored
+        origin = {"restored": True} if snapshot_of(props, start) else {}
+        if start.join:
+            origin = {"joined": start.join}
+        outputs = {**origin, **_has(said), "installation": secrets.token_hex(8)}
         return CreateResult(props["server_id"], {**props, **outputs})
 
     def compare(self, props: Mapping[str, Any], report: Report) -> list[str]:
@@ -210,7 +211,7 @@ class K3sServerProvider(OneServerProvider, DrainingProvider):
             if props.get("joined") and asyncio.run(run_on(host, rejoin(member["node"]), _JOINING)):
                 return False
         # it must not join while its member is removed; without the note the installation is removed, too
-        forget = f"systemctl stop k3s || true; [ ! -e {k3s.NOTE} ] || mv -f {k3s.NOTE} {k3s.FORMER_NOTE}"
+        forget = f"systemctl stop k3s || true; {k3s_scripts.FORGET_NOTE}"
         asyncio.run(run_on(host, forget, "forgetting the former installation"))
         return True
 

@@ -11,6 +11,7 @@ from ..config.k3s import (
     ENCRYPTED,
     ENCRYPTION,
     FOLDER,
+    FORMER_NOTE,
     NOTE,
     SNAPSHOT,
     STORE,
@@ -207,6 +208,10 @@ def keep_note(cluster: str) -> str:
 }}"""
 
 
+FORGET_NOTE = f"[ ! -e {NOTE} ] || mv -f {NOTE} {FORMER_NOTE}"
+"""Notes that the server left its cluster; then another installation removes this one."""
+
+
 def begin_cluster(
     cluster: str,
     folder: str = FOLDER,
@@ -224,9 +229,10 @@ def begin_cluster(
     existing clusters, and k3s can't enable encryption there by a mere restart. A cluster that began without
     encryption stays so, and so do the servers that join it: k3s refuses a server with the other setting.
     """
-    note, encryption = (file.replace(FOLDER, folder) for file in (NOTE, ENCRYPTION))
+    files = (NOTE, FORMER_NOTE, ENCRYPTION)
+    note, former, encryption = (file.replace(FOLDER, folder) for file in files)
     lines = [
-        f'case "$([ -e {note} ] || [ -e {note}.left ] || systemctl is-active {SERVER_UNIT})" in',
+        f'case "$([ -e {note} ] || [ -e {former} ] || systemctl is-active {SERVER_UNIT})" in',
         "active|activating)",
         f"  echo {shlex.quote(_NOT_OURS)} >&2",
         "  exit 1",

@@ -165,10 +165,10 @@ class Asked:
 
     servers: Mapping[str, Made]
     allowed: Collection[str]  # IDs of servers and installations that may be lost
-    restores: bool  # whether a snapshot has the cluster if no control server has it
+    restores: bool = False  # whether a snapshot has the cluster if no control server has it
 
 
-_NOTHING = Asked({}, (), restores=True)  # with --target Pulumi checks no other resource
+_NOTHING = Asked({}, ())  # with --target Pulumi checks no other resource
 _asked: dict[str, Asked] = {}
 """Maps the name of each cluster to the program's inputs, which stay valid: a process serves one run."""
 
@@ -183,8 +183,7 @@ class ServerPlanProvider(CloudProvider):
         cloud can't make another one.
         """
         servers = _made(news["servers"])
-        restores = bool(news.get("restores"))
-        _asked[news["cluster"]] = Asked(servers, frozenset(news["allowed"]), restores)
+        _asked[news["cluster"]] = Asked(servers, frozenset(news["allowed"]), bool(news.get("restores")))
         before = _made(_olds.get("servers") or {})
         known = _olds.get("revisions") or {}
         same = {role for role in before.keys() & servers.keys() if not changed(before[role], servers[role])}
@@ -306,20 +305,20 @@ class InstallationGuardProvider(ServerGuardProvider):
         identities = {role: _identity(old, _olds.get(_INSTALLATION + role)) for role, old in ids.items()}
         if asked is _NOTHING or all({ids[role], identities[role]} & {*asked.allowed} for role in ids):
             return result
-        now, begun = ids_of(_news), _news.get("begun")
+        now, started = ids_of(_news), _news.get("started_empty")
         known = {_olds.get(_INSTALLATION + role) for role in ids} - {None}
         stays = {*ids.values()} & {*now.values()}
-        if known and begun and not (stays or is_unknown(begun) or begun in known):
-            state = "An empty cluster runs on the new ones. Nothing else was changed"
+        if known and started and not (stays or is_unknown(started) or started in known):
+            state = "An empty cluster runs on the new control servers"
         elif self._none_is_left(ids, now, asked):
             state = "The run would start an empty cluster"
         else:
             return result
         names = [f"{servers[role].name} ({number})" for role, number in ids.items()]
         raise InfraError(
-            "no control server of the existing cluster is left in this Hetzner project. None of these has "
-            f"its data any more:\n{listed(names)}\n{state}. The next step would delete the load balancers of "
-            "the cluster's Services and the local volumes of its workers. To restore the cluster from a "
+            "no control server of the existing cluster is left in this Hetzner project. These control "
+            f"servers are missing:\n{listed(names)}\n{state}. The next step would delete the load balancers "
+            "of the cluster's Services and the local volumes of its workers. To restore the cluster from a "
             "snapshot, see docs/guides/backup-and-restore.md. To continue with an empty cluster: "
             f"{_news['switch'].replace('{}', json.dumps([*identities.values()]))}; then repeat the command"
         )
@@ -329,7 +328,7 @@ class InstallationGuardProvider(ServerGuardProvider):
         rolls = any(made.rolls for made in asked.servers.values())
         if asked.restores or rolls or before == now:
             return False
-        # an unknown ID has no digits
+        # an unknown ID is not a number
         return not any(number.isdigit() and read_server(self.cloud(), number) for number in now.values())
 
     def refusals(
@@ -358,7 +357,7 @@ def _identity(server_id: str, installation: str | None) -> str:
 
 class InstallationGuard(ProviderResource, provider=InstallationGuardProvider):
     """k3s on the control servers of a cluster. Inputs are those of a ``ServerGuard``, with installations
-    instead of the network. ``begun`` is the installation that started an empty cluster, if that is known.
+    instead of the network. ``started_empty`` is the installation that started an empty cluster (None: none).
     """
 
 
@@ -384,7 +383,7 @@ def _lasting(props: Mapping[str, Any]) -> dict[str, Any]:
     rest = {
         name: value
         for name, value in props.items()
-        if name not in {"__provider", "servers", "restores", "begun"}
+        if name not in {"__provider", "servers", "restores", "started_empty"}
     }
     return {**rest, "servers": servers}
 

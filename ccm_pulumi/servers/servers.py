@@ -9,7 +9,7 @@ import pulumi_hcloud as hcloud
 
 from ..config.firewall_rules import EVERYBODY
 from ..config.k3s import API_PORT
-from ..config.server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind, resized_in_place
+from ..config.server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
 from ..config.setting_types import NAMESPACE
 from ..config.settings import Settings
 from .api_load_balancer import ApiEndpoint, has_endpoint
@@ -56,11 +56,12 @@ class Servers(pulumi.ComponentResource):
         self._existing = existing
         # the cluster adds the resources that show that a server is done
         self.rollout = Rollout(rollout_order(settings, existing))
+        self._made = made_of(self._specs, existing)
         cluster = f"{prefix}{settings.cluster_name}"
         of_our_own = pulumi.ResourceOptions(parent=self)
         self._asked = {
             "cluster": cluster,
-            "servers": {role: asdict(made) for role, made in made_of(self._specs, existing).items()},
+            "servers": {role: asdict(made) for role, made in self._made.items()},
         }
         self._switch = _OF_ANOTHER_PROGRAM if prefix else _OF_OUR_STACK
         self._revisions = ServerPlan(
@@ -128,15 +129,15 @@ class Servers(pulumi.ComponentResource):
         self,
         installed: Mapping[str, tuple[pulumi.Input[str], pulumi.Input[str]]],
         opts: pulumi.ResourceOptions | None = None,
-        begun: pulumi.Input[str | None] = None,
+        started_empty: pulumi.Input[str | None] = None,
     ) -> pulumi.Resource:
-        """Keeps k3s on the control servers as long as no others have the cluster. What the cluster's loss
-        would delete is declared after the result.
+        """Keeps k3s on the control servers as long as no others have the cluster. Resources that would be
+        deleted with the cluster depend on the returned guard.
         """
         ids = {role.removeprefix(self._prefix): server_id for role, (server_id, _) in installed.items()}
         installations = {role.removeprefix(self._prefix): text for role, (_, text) in installed.items()}
         guarded = {**self._asked, **guard_inputs(ids, installations)}
-        name, more = f"{self._prefix}installations", {"switch": self._switch, "begun": begun}
+        name, more = f"{self._prefix}installations", {"switch": self._switch, "started_empty": started_empty}
         return InstallationGuard(name, opts, **guarded, **more)
 
     def _nat_gateway(self, nat: Server) -> Gateway:
@@ -199,7 +200,7 @@ class Servers(pulumi.ComponentResource):
             # Hetzner refuses them where there is no public interface (private_net_only_server)
             firewalls=[] if gateway else [firewall.id.apply(int) for firewall in firewalls],
             revision=self._revisions.apply(lambda known: known[spec.role]),
-            types=spec.types if spec.role in resized_in_place(self._specs, self._existing) else (),
+            types=spec.types if self._made[spec.role].in_place else (),
             rollout=self.rollout.options(spec.role),
             protected=settings.protect and spec.kind is not Kind.WORKER,
             gateway=gateway,

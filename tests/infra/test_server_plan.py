@@ -140,13 +140,8 @@ def test_the_guards_keep_the_only_control_server_until_its_loss_is_allowed(cloud
 
     def asked(image, *allowed, **more):
         one = Made("c-1", {"image": [image]}, is_control=True, image=image, server_type="cpx22")
-        return {
-            "cluster": "guarded",
-            "allowed": allowed,
-            "switch": "ALLOW {}",
-            **noted({"control": one}),
-            **more,
-        }
+        inputs = {"allowed": allowed, **noted({"control": one}), **more}
+        return {"cluster": "guarded", "switch": "ALLOW {}", **inputs}
 
     ids = guard_inputs({"control": number}, {"control": "abcd"})
     before, other = asked("ubuntu-24.04"), asked("debian-12")
@@ -203,4 +198,4 @@ def test_an_empty_cluster_in_place_of_a_lost_one_is_refused(cloud, now, begun, r
     after = guard_inputs({role: known[one] for role, one in zip(CONTROLS, now, strict=False)})
     plan.check(inputs, {**inputs, "restores": restores})
     with pytest.raises(InfraError, match="1000000/old") if refused else contextlib.nullcontext():
-        guard.diff("", before, {**inputs, **after, "begun": begun})
+        guard.diff("", before, {**inputs, **after, "started_empty": begun})
