@@ -12,7 +12,7 @@ from ccm_pulumi.addons.load_balancer_cleanup import LoadBalancerCleanup, cleanup
 from ccm_pulumi.assembly import HOW_TO_REACH, Place, managed, ready_nodes, running_cluster
 from ccm_pulumi.cluster.cluster import Cluster
 from ccm_pulumi.config.labels import cluster_labels
-from ccm_pulumi.config.server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
+from ccm_pulumi.config.server_spec import Kind, ServerSpec, of_kind
 from ccm_pulumi.config.settings import Settings
 from ccm_pulumi.lib.cloud_api import fetcher
 from ccm_pulumi.lib.errors import InfraError
@@ -55,7 +55,7 @@ def main() -> None:
         adoption = Adoption(labels, fetcher(checked.cloud), state)
         pulumi.runtime.register_stack_transformation(importing(adoption.import_id, pulumi.log.info))
         refuse_to_shut_out(checked.settings.ssh_allowed_cidrs, state, address_seen_by)
-        declare(checked.settings, checked.cloud.token, checked.servers, checked.existing, checked.attached)
+        declare(checked.settings, checked.cloud.token, checked.servers, checked.existing)
     except InfraError as error:
         raise pulumi.RunError(str(error)) from None
     pulumi.export("cost", checked.cost)
@@ -66,18 +66,13 @@ def declare(
     cloud_token: str,
     specs: Sequence[ServerSpec] | None = None,
     existing: Collection[str] = (),
-    attached: Collection[str] = (),
 ) -> None:
-    """Declares the environment's resources and outputs. Changes of ``existing`` servers roll out in order;
-    ``attached`` ones are in a private network.
-    """
+    """Declares the environment's resources and outputs. Changes of ``existing`` servers roll out in order."""
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
     secret = pulumi.Output.secret(key.private_key)
     written = PrivateFile("key-file", file=key_file(stack_label()), content=secret, formerly=".dev-env.ssh")
     network = Network("network", settings, labels)
-    if len({*attached} & {*CONTROL_ROLES}) > 1:
-        network.keep_subnet()
     servers = Servers("servers", settings, labels, network=network, key=key, specs=specs, existing=existing)
     if settings.kubeconfig_path:
         kubeconfig, last = declare_in_existing_cluster(settings, cloud_token, network, servers)

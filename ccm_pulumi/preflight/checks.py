@@ -52,7 +52,6 @@ class Checked:
     cloud: Cloud
     servers: Sequence[ServerSpec] = ()
     existing: frozenset[str] = frozenset()  # roles of servers that exist before the run
-    attached: frozenset[str] = frozenset()  # those of them that are in a private network
     # for the stack's outputs; changes only with the settings
     cost: Mapping[str, Any] = field(default_factory=dict)
     report: str = ""  # the cost, also of the cluster's own load balancers, and the difference to now
@@ -111,11 +110,10 @@ def check_everything(
     if problems:
         raise ConfigurationError(problems)
     cost, report = costs(settings, servers, found)
-    attached = frozenset(role for role, server in there.items() if server.networks)
     warnings = _same_name(settings, found.environment)
     if not need_fallbacks(settings.servers, there):  # else they are problems
         warnings += map(str, unknown_fallbacks(settings, found.catalogue))
-    return Checked(settings, cloud, servers, frozenset(there), attached, cost, report, tuple(warnings))
+    return Checked(settings, cloud, servers, frozenset(there), cost, report, tuple(warnings))
 
 
 def _same_name(settings: Settings, environment: Environment) -> list[str]:

@@ -60,21 +60,3 @@ class Network(pulumi.ComponentResource):
             ours = {"network_id": self.id, "cluster_cidr": str(settings.cluster_cidr)}
             self.before_servers.append(PodRoutes(name, mine, **ours))
         self.register_outputs({"id": self.id})
-
-    def keep_subnet(self) -> None:
-        """Fails a preview in which the subnet would be replaced: after this call, but before any change.
-        Pulumi would detach the control servers and then wait up to twenty minutes for the load balancers in
-        the subnet. No resource could refuse that: only a preview shows it.
-        """
-        pulumi.Output.from_input(_known(self.subnet.id))
-
-
-async def _known(subnet_id: pulumi.Output[str]) -> None:
-    if not await subnet_id.is_known():
-        raise pulumi.RunError(
-            "the subnet can't be replaced while there are several control servers, because all these "
-            "servers would be detached. Nothing was changed. Remove the subnet from --replace and "
-            "--target-replace. If you changed ccm-from-scratch:networkZone, restore its value. To replace "
-            "the subnet, first set ccm-from-scratch:controlCount to 1 and run pulumi up. Warning: if you "
-            "replace the subnet, you lose the cluster. The program then creates a new, empty cluster"
-        )

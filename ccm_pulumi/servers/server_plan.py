@@ -228,13 +228,10 @@ class ServerGuardProvider(CloudProvider):
     id_format = "{cluster}"
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares IDs; a server with an unknown one is replaced. Fails if it must not be deleted, or if a
-        network would be replaced.
+        """Compares IDs; a server with an unknown one is replaced. Fails if it must not be deleted, or if its
+        network or subnet must not be replaced.
         """
-        network = _olds.get("network")
-        is_other = network and _news.get("network") != network
-        if is_other and fetch_or_none(fetcher(self.cloud()), f"/networks/{network}"):
-            raise InfraError(_KEEPS_NETWORK.format(network))
+        self._keep_network(_olds, _news)
         asked = _asked.get(_news["cluster"], _NOTHING)
         before, ids = _made(_olds["servers"]), ids_of(_olds)
         olds = {role: Old(number, before[role]) for role, number in ids.items() if role in before}
@@ -254,6 +251,21 @@ class ServerGuardProvider(CloudProvider):
         unknown = [name for name in _news if name.startswith(_INSTALLATION) and is_unknown(_news[name])]
         same = {name: _olds.get(name) for name in unknown}
         return DiffResult(changes=_lasting(_olds) != _lasting({**_news, **same}), replaces=[])
+
+    def _keep_network(self, olds: Mapping[str, Any], news: Mapping[str, Any]) -> None:
+        """Fails if a network would be replaced, or the subnet of several control servers, and it exists."""
+        others = {name for name in ("network", "subnet") if olds.get(name) and news.get(name) != olds[name]}
+        body = fetch_or_none(fetcher(self.cloud()), f"/networks/{olds['network']}") if others else None
+        if body is None:
+            return
+        if "network" in others:
+            raise InfraError(_KEEPS_NETWORK.format(olds["network"]))
+        controls = [made for made in _made(olds["servers"]).values() if made.is_control]
+        exists = olds["subnet"] in [
+            f"{olds['network']}-{each['ip_range']}" for each in body["network"]["subnets"]
+        ]
+        if exists and len(controls) > 1:
+            raise InfraError(_KEEPS_SUBNET.format(olds["subnet"]))
 
     def refusals(
         self, olds: Mapping[str, Old], lost: Collection[str], asked: Asked, noted: Mapping[str, Any]
@@ -280,13 +292,18 @@ _KEEPS_NETWORK = (
     "networkCidr to the range that the network has at Hetzner, and remove the network from --replace. To "
     "enlarge the network, first run: hcloud network change-ip-range {0} --ip-range RANGE"
 )
+_KEEPS_SUBNET = (
+    "the subnet {0} can't be replaced while there are several control servers, because all of them would be "
+    "detached from it at the same time. Nothing was changed. Remove the subnet from --replace and "
+    "--target-replace. If you changed networkZone or subnetCidr, restore its value"
+)
 
 
 class ServerGuard(ProviderResource, provider=ServerGuardProvider):
     """The servers of a cluster as they are in the cloud.
 
-    Inputs are those of a ``ServerPlan``, ``guard_inputs`` of the IDs, the ID of their ``network``, and the
-    ``switch``: the change that allows the plan, in which ``{}`` stands for the IDs.
+    Inputs are those of a ``ServerPlan``, ``guard_inputs`` of the IDs, the IDs of their ``network`` and
+    ``subnet``, and the ``switch``: the change that allows the plan, in which ``{}`` stands for the IDs.
     """
 
 

@@ -99,7 +99,8 @@ class Servers(pulumi.ComponentResource):
         there = [*self.controls, *self.workers, *([self.nat] if self.nat else [])]
         ids = {server.role.removeprefix(prefix): server.server.id for server in there}
         guarded = {**self._asked, **guard_inputs(ids)}
-        ServerGuard(f"{prefix}servers", of_our_own, **guarded, network=network.id, switch=self._switch)
+        attached = {"network": network.id, "subnet": network.subnet.id}
+        ServerGuard(f"{prefix}servers", of_our_own, **guarded, **attached, switch=self._switch)
         self.register_outputs({})
 
     @property

@@ -337,12 +337,6 @@ def test_routes_of_lost_servers_do_not_conflict(check, make, network):
     assert "a route to 10.128.0.0/10 through 10.0.0.2" in said
 
 
-def test_which_servers_have_been_in_a_private_network(check, make, network):
-    server(make, network, "control")
-    server(make, network, "control-2", networks=[])
-    assert check().attached == {"control"}
-
-
 PRIVATE = {"privateNodes": "true", "apiEndpoint": "load-balancer"}
 
 

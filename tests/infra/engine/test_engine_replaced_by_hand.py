@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,8 @@ wanted = settings(
     cluster_cidr=E("PODS", "10.64.0.0/16"),
     allow_deletion_of=json.loads(E("ALLOW", "[]")),
 )
-wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")  # no connection to a record
+wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig", control_count=int(E("CONTROLS", "1")))
 network = HetznerNetwork("n", wanted)
-if E("SEVERAL"):
-    network.keep_subnet()
 servers = HetznerServers("s", wanted, network)
 token = SharedSecret("token")
 member = {"member": {"node": "c-1", "first": True, "labels": {}}} if E("SEVERAL") else {}
@@ -56,28 +55,29 @@ def replaced(what: str) -> tuple[str, ...]:
     return "--replace", f"urn:pulumi:dev::lab::{what}"
 
 
-@pytest.mark.parametrize("what", [SUBNET, TOKEN])
-def test_several_control_servers_keep_subnet_and_token(lab: Lab, what: str) -> None:
-    done = lab.run("preview", *replaced(what))
+def test_several_control_servers_keep_their_token(lab: Lab) -> None:
+    done = lab.run("preview", *replaced(TOKEN))
     assert done.status != 0
     assert NEEDED in done.out + done.err
     assert "Traceback" not in done.out + done.err
     assert "to replace" not in lab.run("preview").out
 
 
-def test_the_network_stays_while_servers_are_attached(lab: Lab) -> None:
-    for change, more in ((replaced(NETWORK), {}), ((), {"NETWORK": "10.0.0.0/9"})):
+def test_the_network_and_the_subnet_stay_while_control_servers_are_attached(lab: Lab) -> None:
+    several = {"CONTROLS": "3"}
+    lab.up(**several)
+    changes: list[tuple[Sequence[str], dict[str, str], str]] = [
+        (replaced(NETWORK), {}, "networkCidr"),
+        ((), {"NETWORK": "10.0.0.0/9"}, "networkCidr"),
+        (replaced(SUBNET), several, NEEDED),
+        ((), {"ZONE": "us-east", **several}, NEEDED),
+    ]
+    for change, more, named in changes:
         for command in (["preview"], ["up", "--yes"]):  # without a preview, as from the automation API
-            done = lab.run(*command, *change, SEVERAL="", **more)
+            done = lab.run(*command, *change, **more)
             assert done.status != 0
-            assert "networkCidr" in done.out + done.err
-    assert "to replace" not in lab.run("preview", SEVERAL="").out
-
-
-def test_another_zone_is_another_subnet(lab: Lab) -> None:
-    done = lab.run("preview", ZONE="us-east")
-    assert done.status != 0
-    assert "networkZone" in done.out + done.err
+            assert named in done.out + done.err
+    assert "to replace" not in lab.run("preview", **several).out
 
 
 def test_without_a_preview_the_token_is_refused_before_the_cluster_has_it(lab: Lab) -> None:
