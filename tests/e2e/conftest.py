@@ -1,7 +1,8 @@
 """A clone of this tree in a folder of its own: end-to-end tests start where a user starts.
 
-Booting a cluster is the expensive step, so the modules of one process share three environments, which live
-as long as the process: ``standard``, ``three`` and ``private``. A module that needs another one, or breaks
+Booting a cluster is the expensive step, so the modules of one process share the environment ``standard``,
+which lives as long as the process. ``three`` and ``private`` end with their module: few modules use them,
+and a cluster that waits takes processor time from others. A module that needs another environment, or breaks
 its own, takes ``clone``.
 """
 
@@ -171,7 +172,7 @@ def copy_tree(target: Path) -> Clone:
 
 
 def _up(folder: Path, version: str, **settings: object) -> Iterator[Clone]:
-    """An environment in a new clone until the end of the run; ``down`` leaves nothing."""
+    """An environment in a new clone; ``down`` leaves nothing."""
     clone = copy_tree(folder)
     site = clone.site
     try:
@@ -196,13 +197,13 @@ def standard(tmp_path_factory, kubernetes_version):
     yield from _up(tmp_path_factory.mktemp("standard"), kubernetes_version)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def three(tmp_path_factory, kubernetes_version):
     folder = tmp_path_factory.mktemp("three")
     yield from _up(folder, kubernetes_version, controlCount=3, workerCount=1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def private(tmp_path_factory, kubernetes_version):
     """Servers without public addresses, and a load balancer before the Kubernetes API."""
     folder = tmp_path_factory.mktemp("private")

@@ -211,7 +211,7 @@ lists = st.dictionaries(names, kinds, min_size=1, max_size=4).map(
 
 
 @given(before=lists, after=lists)
-@hypothesis_settings(max_examples=10)  # a program runs twice for each
+@hypothesis_settings(max_examples=5)  # a program runs twice for each
 def test_servers_change_only_where_their_pool_does(declared_with, before, after):
     """Whatever happens to the list: what is registered for a pool depends on nothing but that pool."""
     first, second = (servers_of(declared_with, pools=json.dumps(pools)) for pools in (before, after))

@@ -119,6 +119,7 @@ class Writers:
                 self.note("deleted", made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [1, 37, 150])
 async def test_a_killed_process_loses_no_confirmed_change(start: Start, tmp_path: Path, answers: int):
     options = ["--state-dir", str(tmp_path), "--token", TOKEN, "--rate-limit", "0"]

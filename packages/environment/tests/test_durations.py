@@ -24,6 +24,7 @@ def test_it(made):
 """
 
 
+@pytest.mark.slow
 def test_tests_and_fixtures_are_recorded(tmp_path):
     (tmp_path / "test_slow.py").write_text(SLOW_TEST)
     (tmp_path / "conftest.py").write_text(

@@ -52,6 +52,7 @@ def _terminal() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [PLAIN, ASYNCHRONOUS], ids=["plain", "asynchronous"])
 @pytest.mark.parametrize(
     ("started_by", "sent", "ended_by"),

@@ -19,6 +19,7 @@ from sandbox.kubernetes.components import COMPONENTS
 from sandbox.kubernetes.debian import PACKAGES
 from tests import child_processes
 
+pytestmark = pytest.mark.slow
 OLDEST = releases.ascending()[0]
 SYSTEMCTL = 'echo "$@" >> "$LOG"\n[ "$1" != "${FAIL:-}" ]'
 

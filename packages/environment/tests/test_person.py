@@ -20,6 +20,7 @@ def typed(words, cache, output, **variables):
     return subprocess.run(command, cwd=ROOT, env=environment, check=False, timeout=60, **pipes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -24,6 +24,7 @@ def test_missing_parts_are_skipped_unless_prepared(prepared, for_machines, outco
         missing("no Go compiler", for_machines=for_machines, environment={command.PREPARED: prepared})
 
 
+@pytest.mark.slow
 def test_prepared_parts_of_layers(tmp_path, monkeypatch):
     (tmp_path / "test_it.py").write_text(
         f"import os\ndef test():\n    assert os.environ[{command.PREPARED!r}] == os.environ['EXPECTED']\n"

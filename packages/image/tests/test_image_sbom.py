@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from image import lockfile, sbom
 from image.platforms import ARM64
 from image.tree import File
@@ -17,6 +19,7 @@ def document(epoch=0):
     return sbom.document(("ccm-from-scratch", "1"), ARM64, pins, SITE, epoch)
 
 
+@pytest.mark.slow
 def test_it_is_a_valid_cyclonedx_document():
     # seconds of work that every process of a test run would do, whichever tests it runs
     from cyclonedx.schema import SchemaVersion

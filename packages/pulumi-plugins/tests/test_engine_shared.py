@@ -28,6 +28,7 @@ from tests.child_processes import run
 from tests.pulumi_lab import ROOT, Lab, pulumi
 from tests.waiting import wait
 
+pytestmark = pytest.mark.slow
 SECONDS = 60
 URN = "urn:pulumi:dev::lab::hcloud:index/sshKey:SshKey::k"
 
@@ -158,7 +159,6 @@ def test_a_program_ends_with_the_host_that_asked_for_it(tmp_path: Path) -> None:
             assert said.read() == ""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pulumi-language-python", "pulumi-resource-pulumi-python", "hcloud"])
 def test_a_plugin_ends_by_an_interrupt_that_its_engine_ignores(name: str) -> None:
     """An engine that ends interrupts its plugins, and waits five seconds for each that goes on."""
@@ -229,7 +229,6 @@ def test_other_users_of_the_host_are_refused(user: int) -> None:
         server.stop(None)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("variable", ["https_proxy", "grpc_proxy"])
 def test_no_proxy_is_used_for_loopback(tmp_path: Path, variable: str) -> None:
     # Python's gRPC asks it for 127.0.0.1, too: https://github.com/pulumi/pulumi/issues/2651

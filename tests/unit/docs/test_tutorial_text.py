@@ -104,6 +104,7 @@ def test_a_part_says_what_you_learn_need_and_do(part: str) -> None:
     assert "## What the production code adds" in page
 
 
+@pytest.mark.slow
 def test_the_contribution_of_part_7_passes_its_test(tmp_path: Path) -> None:
     for folder in ("ccm", "tests/unit/hetzner"):
         shutil.copytree(TREE / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))

@@ -96,6 +96,7 @@ def test_the_manager_loads_neither_models_nor_api_classes_nor_other_clients() ->
     assert not found
 
 
+@pytest.mark.slow
 def test_the_package_is_still_whole_for_others() -> None:
     program = "import ccm.kube.transport, kubernetes; print(kubernetes.client.CoreV1Api.__name__);"
     program += "from kubernetes.aio import client, config;"

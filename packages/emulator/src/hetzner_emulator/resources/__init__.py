@@ -8,10 +8,12 @@ Large or special parts have modules of their own: ``servers/create.py``, ``certi
 ``zones/zonefile.py``. Hetzner's catalogs share the folder ``catalogs``.
 """
 
+import functools
 import importlib
 import pkgutil
 
 
+@functools.cache
 def discover() -> None:
     """Import every module in this folder and below."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
