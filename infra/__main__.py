@@ -1,7 +1,7 @@
 """Wires the environment together."""
 
 import datetime as dt
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -17,7 +17,7 @@ from ccm_pulumi.config.settings import Settings
 from ccm_pulumi.lib.cloud_api import fetcher
 from ccm_pulumi.lib.errors import InfraError
 from ccm_pulumi.lib.files import ROOT, PrivateFile, key_file, kubeconfig_file
-from ccm_pulumi.preflight.adoption import Adoption, importing, read_state
+from ccm_pulumi.preflight.adoption import Adoption, held_revisions, importing, read_state
 from ccm_pulumi.preflight.checks import all_configuration, check_everything, stack_label
 from ccm_pulumi.preflight.ssh_allow_list import address_seen_by, refuse_to_shut_out
 from ccm_pulumi.protection import guard_protected_resources
@@ -55,7 +55,9 @@ def main() -> None:
         adoption = Adoption(labels, fetcher(checked.cloud), state)
         pulumi.runtime.register_stack_transformation(importing(adoption.import_id, pulumi.log.info))
         refuse_to_shut_out(checked.settings.ssh_allowed_cidrs, state, address_seen_by)
-        declare(checked.settings, checked.cloud.token, checked.servers, checked.existing)
+        declare(
+            checked.settings, checked.cloud.token, checked.servers, checked.existing, held_revisions(state)
+        )
     except InfraError as error:
         raise pulumi.RunError(str(error)) from None
     pulumi.export("cost", checked.cost)
@@ -66,14 +68,18 @@ def declare(
     cloud_token: str,
     specs: Sequence[ServerSpec] | None = None,
     existing: Collection[str] = (),
+    held: Mapping[str, str] | None = None,
 ) -> None:
-    """Declares the environment's resources and outputs. Changes of ``existing`` servers roll out in order."""
+    """Declares the environment's resources and outputs. Changes of ``existing`` servers, which have the
+    ``held`` revisions, roll out in order.
+    """
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")
     secret = pulumi.Output.secret(key.private_key)
     written = PrivateFile("key-file", file=key_file(stack_label()), content=secret, formerly=".dev-env.ssh")
     network = Network("network", settings, labels)
-    servers = Servers("servers", settings, labels, network=network, key=key, specs=specs, existing=existing)
+    there = {"specs": specs, "existing": existing, "held": held}
+    servers = Servers("servers", settings, labels, network=network, key=key, **there)
     if settings.kubeconfig_path:
         kubeconfig, last = declare_in_existing_cluster(settings, cloud_token, network, servers)
     else:

@@ -51,6 +51,7 @@ class ServerSpec:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     node_taints: Sequence[str] = ()  # as kubectl writes them
     max_unavailable: int = 1  # of its pool, in a rollout
+    has_type: bool = False  # whether it exists and has the wanted type, even if the program didn't choose it
 
     @property
     def placement(self) -> Placement:

@@ -31,6 +31,7 @@ _KINDS = {
     "hcloud:index/loadBalancer:LoadBalancer": "load_balancers",
 }
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
+_PLACE = f"{DYNAMIC}ServerState"
 _WAITS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _STATE = "pulumi:pulumi:readStackResourceOutputs"
 
@@ -61,6 +62,12 @@ def of_urn(urn: str) -> tuple[str, str]:
     """A resource's own type and its name."""
     _, _, types, name = urn.split("::", 3)
     return types.rpartition("$")[2], name
+
+
+def held_revisions(state: State) -> dict[str, str]:
+    """The revision that each server was made with, by role; not those of servers of earlier versions."""
+    found = {role: outputs.get("revision") for (kind, role), outputs in state.items() if kind == _PLACE}
+    return {role: text for role, text in found.items() if text}
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Chooses type and location of each server by the cloud's capacity, and the fallbacks."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from ..config.placement import Placement, Present
 from ..config.server_spec import Kind, ServerSpec, resized_in_place
@@ -68,8 +69,10 @@ def choose(
     """
     chosen: list[ServerSpec] = []
     unplaceable = []
-    for server in servers:
-        wanted, here = server.wanted, present.get(server.role)
+    for spec in servers:
+        wanted, here = spec.wanted, present.get(spec.role)
+        has_type = here is not None and here.placement.server_type == wanted.server_type
+        server = replace(spec, has_type=has_type)
         if here is None:
             places = wanted, *others(server)
         elif reasons_for_another(server, here):

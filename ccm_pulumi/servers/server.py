@@ -259,7 +259,9 @@ class Server(pulumi.ComponentResource):
         self.public_ip: pulumi.Output[str] = self.server.ipv4_address  # IPv4; empty: it has none
         gone_with = pulumi.ResourceOptions(parent=self, deleted_with=self.server, delete_before_replace=True)
         types = {"types": [*args.types]} if args.types else {}
-        place = ServerState(name, gone_with, **state_inputs(self.server.id, args.network), **types)
+        place = ServerState(
+            name, gone_with, **state_inputs(self.server.id, args.network), revision=args.revision, **types
+        )
         self.private_ip: pulumi.Output[str] = place.ip  # known once it is attached
         self.address = self.private_ip if args.gateway else self.public_ip  # at which it is reached
         if not args.gateway:

@@ -40,6 +40,7 @@ if ``image``, ``location`` or ``sshKeys`` changes. It would disable ``backups`` 
 Console, which deletes all existing backups. To change the other properties, it would require that the server
 is off (``Resource`` in internal/server/resource.go). ``ServerState`` changes the server type."""
 
+_TYPE = "serverType"
 _ID = "id:"
 _INSTALLATION = "installation:"
 
@@ -54,7 +55,8 @@ class Made:
     inputs: Mapping[str, Sequence[str]]
     is_control: bool = False
     rolls: bool = False  # whether its change waits until the servers before it are ready
-    in_place: Sequence[str] = ()  # inputs that change without a replacement
+    in_place: Sequence[str] = ()  # inputs that change without a replacement, or that it has already
+    held: str = ""  # the revision that it was made with; empty: unknown
     image: str = ""
     server_type: str = ""
 
@@ -67,10 +69,13 @@ class Old:
     made: Made
 
 
-def made_of(servers: Sequence[ServerSpec], existing: Collection[str]) -> dict[str, Made]:
-    """The inputs of each server, by role."""
+def made_of(
+    servers: Sequence[ServerSpec], existing: Collection[str], held: Mapping[str, str] | None = None
+) -> dict[str, Made]:
+    """The inputs of each server, by role; ``held`` are the revisions that existing ones were made with."""
     # A control server that others can replace is drained and checks their quorum before its rollout
     # continues. A single one is not, even if the same run adds others.
+    held = held or {}
     several, resized = has_several_controls(servers, existing), resized_in_place(servers, existing)
     made = {}
     for server in servers:
@@ -83,7 +88,7 @@ def made_of(servers: Sequence[ServerSpec], existing: Collection[str]) -> dict[st
         if server.kind is not Kind.NAT:
             # another NAT server would have another address, which all servers behind it use
             inputs["image"] = [server.image]
-        inputs["serverType"] = server.types
+        inputs[_TYPE] = server.types
         if server.group_is_set:
             inputs["placementGroup"] = [server.group or ""]
         made[server.role] = Made(
@@ -91,7 +96,9 @@ def made_of(servers: Sequence[ServerSpec], existing: Collection[str]) -> dict[st
             inputs,
             is_control=is_control,
             rolls=several and is_control and server.role in existing,
-            in_place=["serverType"] if server.role in resized else [],
+            # Without its revision, an unfinished change of the type could not be undone.
+            in_place=[_TYPE] if server.role in resized or (server.has_type and server.role in held) else [],
+            held=held.get(server.role, ""),
             image=server.image,
             server_type=server.placement.server_type,
         )
@@ -159,6 +166,19 @@ def revision(made: Made) -> str:
     return hashlib.sha256(json.dumps(asdict(made)["inputs"], sort_keys=True).encode()).hexdigest()[:16]
 
 
+def next_revision(before: Made | None, made: Made, known: str | None) -> str:
+    """The revision of a server whose last plan had the inputs ``before`` and the revision ``known``."""
+    fresh = revision(made)
+    if before is None or known is None:
+        return fresh
+    replacing, retyped = changed(before, made), before.inputs.get(_TYPE) != made.inputs.get(_TYPE)
+    if not replacing:
+        # Somebody chose the new type at Hetzner before, or a change to another type didn't finish.
+        return made.held if retyped and made.held else known
+    # The server's revision is of its former type, and the program goes back to that.
+    return f"{fresh}-" if _TYPE in replacing and fresh == made.held else fresh
+
+
 @dataclass(frozen=True)
 class Asked:
     """The inputs of the program in this run."""
@@ -189,8 +209,7 @@ class ServerPlanProvider(CloudProvider):
         same = {role for role in before.keys() & servers.keys() if not changed(before[role], servers[role])}
         self._refuse_unfit([made for role, made in servers.items() if role in before and role not in same])
         revisions = {
-            role: known[role] if role in known and role in same else revision(made)
-            for role, made in servers.items()
+            role: next_revision(before.get(role), made, known.get(role)) for role, made in servers.items()
         }
         return CheckResult({**news, "revisions": revisions}, [])
 
@@ -394,7 +413,7 @@ def ids_of(props: Mapping[str, Any]) -> dict[str, str]:
 def _lasting(props: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs without those that depend on the servers of one run."""
     servers = {
-        role: {name: value for name, value in made.items() if name not in {"rolls", "in_place"}}
+        role: {name: value for name, value in made.items() if name not in {"rolls", "in_place", "held"}}
         for role, made in (props.get("servers") or {}).items()
     }
     rest = {

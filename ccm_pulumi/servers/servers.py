@@ -9,7 +9,7 @@ import pulumi_hcloud as hcloud
 
 from ..config.firewall_rules import EVERYBODY
 from ..config.k3s import API_PORT
-from ..config.server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind
+from ..config.server_spec import CONTROL_ROLES, Kind, ServerSpec, of_kind, resized_in_place
 from ..config.setting_types import NAMESPACE
 from ..config.settings import Settings
 from .api_load_balancer import ApiEndpoint, has_endpoint
@@ -39,12 +39,14 @@ class Servers(pulumi.ComponentResource):
         prefix: str = "",
         specs: Sequence[ServerSpec] | None = None,
         existing: Collection[str] = (),
+        held: Mapping[str, str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         """Declares them. ``prefix`` begins the names of resources, which several components must not share.
 
         Without a ``key`` the component has its own, in the state alone. ``specs`` are the servers with their
-        placement (None: those of the settings); ``existing`` ones roll when they change.
+        placement (None: those of the settings); ``existing`` ones roll when they change, and
+        have the ``held`` revisions.
         """
         super().__init__("ccm-from-scratch:index:Servers", name, None, opts)
         self._settings = settings
@@ -56,7 +58,8 @@ class Servers(pulumi.ComponentResource):
         self._existing = existing
         # the cluster adds the resources that show that a server is done
         self.rollout = Rollout(rollout_order(settings, existing))
-        self._made = made_of(self._specs, existing)
+        self._made = made_of(self._specs, existing, held)
+        self._resized = resized_in_place(self._specs, existing)
         cluster = f"{prefix}{settings.cluster_name}"
         of_our_own = pulumi.ResourceOptions(parent=self)
         self._asked = {
@@ -201,7 +204,7 @@ class Servers(pulumi.ComponentResource):
             # Hetzner refuses them where there is no public interface (private_net_only_server)
             firewalls=[] if gateway else [firewall.id.apply(int) for firewall in firewalls],
             revision=self._revisions.apply(lambda known: known[spec.role]),
-            types=spec.types if self._made[spec.role].in_place else (),
+            types=spec.types if spec.role in self._resized else (),
             rollout=self.rollout.options(spec.role),
             protected=settings.protect and spec.kind is not Kind.WORKER,
             gateway=gateway,

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ccm_pulumi.config.placement import Fallback, Placement, Present, parse_fallbacks
 from ccm_pulumi.config.server_spec import Kind, ServerSpec
 from ccm_pulumi.preflight.capacity import choose, reasons_for_another
+from ccm_pulumi.servers.server_plan import changed, made_of
 
 A, B, C = (Placement("cpx22", place) for place in ("fsn1", "nbg1", "hel1"))
 places = st.builds(Placement, st.sampled_from(["cpx22", "cx33"]), st.sampled_from(["fsn1", "nbg1", "hel1"]))
@@ -56,9 +57,24 @@ def test_where_a_server_is_placed(wanted, others, room, present, choice):
 
 
 @pytest.mark.parametrize(
-    "changed", [{"image": "debian-12"}, {"is_public": False}, {"group": "c-other-1"}, {"group": ""}]
+    ("there", "held", "replacing"),
+    [
+        ("cx33", {"worker-1": "r"}, []),
+        ("cx33", {}, ["serverType"]),
+        ("cpx22", {"worker-1": "r"}, ["serverType"]),
+    ],
 )
-def test_a_server_recreated_in_place_needs_capacity_there_or_a_fallback(changed):
+def test_a_worker_that_was_resized_by_hand_stays_when_the_setting_follows(there, held, replacing):
+    wanted, roles = spec(Placement("cx33", "fsn1")), {"worker-1"}
+    servers, _ = placed(wanted, lambda _: True, {"worker-1": Present(Placement(there, "fsn1"))})
+    before, after = (made_of(specs, roles, held)["worker-1"] for specs in ([spec(A)], servers))
+    assert changed(before, after) == replacing
+
+
+@pytest.mark.parametrize(
+    "other", [{"image": "debian-12"}, {"is_public": False}, {"group": "c-other-1"}, {"group": ""}]
+)
+def test_a_server_recreated_in_place_needs_capacity_there_or_a_fallback(other):
     there = {"image": "debian-13", "group": "c-worker-1"}
     of_pool = {"image": "debian-13", "cluster": "c", "group": "-worker-1", "group_is_set": True}
 
@@ -69,9 +85,9 @@ def test_a_server_recreated_in_place_needs_capacity_there_or_a_fallback(changed)
         return server.placement, bool(unplaceable)
 
     assert choice(set(), [B]) == (A, False)
-    assert choice({A, B}, [B], **changed) == (A, False)
-    assert choice({B}, [B], **changed) == (B, False)
-    assert choice({B}, [], **changed) == (A, True)
+    assert choice({A, B}, [B], **other) == (A, False)
+    assert choice({B}, [B], **other) == (B, False)
+    assert choice({B}, [], **other) == (A, True)
     at_fallback = {"placement": B, "labels": A.label}
 
     def from_fallback(room, **more):
@@ -80,7 +96,7 @@ def test_a_server_recreated_in_place_needs_capacity_there_or_a_fallback(changed)
         return server.placement
 
     assert from_fallback({A, C}) == B
-    assert [from_fallback(room, **changed) for room in ({A, B, C}, {A, C}, {C}, set())] == [B, A, C, B]
+    assert [from_fallback(room, **other) for room in ({A, B, C}, {A, C}, {C}, set())] == [B, A, C, B]
 
 
 def test_changes_that_do_not_recreate_a_server():

@@ -20,6 +20,7 @@ from ccm_pulumi.servers.server_plan import (
     going,
     guard_inputs,
     made_of,
+    next_revision,
     refusals,
     revision,
 )
@@ -130,6 +131,25 @@ def test_settings_that_need_another_server(defaults, change, names):
     before = made_of(settings.servers, ())
     after = made_of(dataclasses.replace(settings, **change).servers, ())
     assert {role: changed(before[role], after[role]) for role in names} == names
+
+
+def test_a_type_that_somebody_chose_at_hetzner_becomes_the_programs():
+    small, large = (Made("w", {"image": ["a"], "serverType": [name]}) for name in ("cpx22", "cpx32"))
+    first, second = revision(small), revision(large)
+
+    def of_first(made, **more):
+        return dataclasses.replace(made, held=first, **more)
+
+    in_place = {"in_place": ["serverType"]}  # it has the type already
+    assert next_revision(small, of_first(large, **in_place), first) == first
+    assert next_revision(small, of_first(large), first) == second
+    # then the server goes back to the type that it was made with
+    assert next_revision(large, of_first(small), first) not in {first, second}
+    # the change to the other type didn't finish, and is repeated or undone
+    assert next_revision(large, of_first(large), second) == second
+    assert next_revision(large, of_first(small, **in_place), second) == first
+    other = dataclasses.replace(large, inputs={**large.inputs, "image": ["b"]})
+    assert next_revision(small, of_first(other, **in_place), first) == revision(other)
 
 
 def test_the_guards_keep_the_only_control_server_until_its_loss_is_allowed(cloud):
