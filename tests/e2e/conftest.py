@@ -1,9 +1,8 @@
 """A clone of this tree in a folder of its own: end-to-end tests start where a user starts.
 
-Booting a cluster is the expensive step, so the modules of one process share the environment ``standard``,
-which lives as long as the process. ``three`` and ``private`` end with their module: few modules use them,
-and a cluster that waits takes processor time from others. A module that needs another environment, or breaks
-its own, takes ``clone``.
+Booting a cluster is the expensive step, so the tests of a module share an environment: ``standard``,
+``three`` or ``private``. A module that needs another one, or breaks its own, takes ``clone``. Each ends with
+its module: within seven minutes, a waiting cluster takes as much processor time as the boot of another one.
 """
 
 import json
@@ -191,7 +190,7 @@ def _up(folder: Path, version: str, **settings: object) -> Iterator[Clone]:
         assert leftovers.find(site) == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def standard(tmp_path_factory, kubernetes_version):
     """What ``./dev up`` makes without any setting: one control server and two workers."""
     yield from _up(tmp_path_factory.mktemp("standard"), kubernetes_version)

@@ -162,7 +162,9 @@ async def test_traffic_is_spread_over_healthy_targets(world, backend, servers, s
         await get(url, tries=1)
 
 
-@pytest.mark.parametrize("code", ["port-unreachable", "admin-prohibited"])
+@pytest.mark.parametrize(
+    "code", ["port-unreachable", pytest.param("admin-prohibited", marks=pytest.mark.nightly)]
+)
 async def test_targets_that_reject_connections_cost_no_processor_time(world, backend, servers, spec, code):
     rules = f"""table inet test {{
       chain input {{

@@ -127,7 +127,7 @@ async def test_networks_are_attached_and_detached_while_a_machine_runs(world, ba
     assert " 1 received" in await world.ssh(1, "ping -c1 -W2 10.0.0.3")
 
 
-@pytest.mark.parametrize("public_ipv6", [False, True])
+@pytest.mark.parametrize("public_ipv6", [False, pytest.param(True, marks=pytest.mark.nightly)])
 async def test_a_machine_without_public_ipv4_address_gets_its_metadata_through_its_network(
     world, backend, public_ipv6
 ):

@@ -77,7 +77,7 @@ def footprint(world) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "programs", [10, 31, 1000, *(pytest.param(each, marks=pytest.mark.nightly) for each in (3, 17, 24))]
+    "programs", [31, 1000, *(pytest.param(each, marks=pytest.mark.nightly) for each in (3, 10, 17, 24))]
 )
 async def test_the_start_after_a_kill_repairs_everything(world, programs):
     specs = world.machine(1), world.machine(2)
@@ -91,7 +91,9 @@ async def test_the_start_after_a_kill_repairs_everything(world, programs):
     assert footprint(world) == {}
 
 
-@pytest.mark.parametrize("programs", [5, 22, 1000])
+@pytest.mark.parametrize(
+    "programs", [22, *(pytest.param(each, marks=pytest.mark.nightly) for each in (5, 1000))]
+)
 def test_removing_everything_by_names_and_files(world, programs):
     die(world, programs, world.machine(1), world.machine(2))
     assert footprint(world)

@@ -32,7 +32,7 @@ class Layer:
 _PARALLEL = ("-n", "3", "--dist", "worksteal")
 UNIT = Layer("unit", "not slow and not machines and not cluster", _PARALLEL, prepared=False)
 PROCESSES = Layer("processes", "slow and not machines and not cluster", _PARALLEL, frozenset({"slow"}))
-# One process runs a whole module, and has one environment of each kind (tests/e2e/conftest.py).
+# One process runs a whole module, whose tests share an environment (tests/e2e/conftest.py).
 _MODULES = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
 _MARKS = frozenset({"machines", "cluster"})
 ENVIRONMENTS = {
