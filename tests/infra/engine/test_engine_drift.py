@@ -245,7 +245,7 @@ MEDDLED = st.lists(st.tuples(st.sampled_from(OBJECTS), st.booleans()), max_size=
 
 
 @settings(
-    max_examples=-(-EXAMPLES // len(CLUSTERS)),
+    max_examples=-(-EXAMPLES // (2 * len(CLUSTERS))),
     # an example takes seconds
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
