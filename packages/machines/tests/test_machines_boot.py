@@ -73,6 +73,7 @@ async def test_a_guests_host_name_is_never_read_from_a_file_of_the_host(world, b
     assert await world.ssh(1, "hostname; readlink /etc/hostname") == f"m1\n{secret}"
 
 
+@pytest.mark.nightly  # environments do the same
 async def test_three_machines_start_at_once_and_private_traffic_flows(world, backend):
     await backend.put_network(world.network)
     for number in (1, 2, 3):

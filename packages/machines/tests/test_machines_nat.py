@@ -17,6 +17,7 @@ CANNOT_LOG_IN = 255  # ssh's
 MASQUERADE = "iptables -t nat -A POSTROUTING -s 10.0.0.0/8 ! -d 10.0.0.0/8 -j MASQUERADE"
 
 
+@pytest.mark.nightly  # environments do the same
 async def test_a_private_machine_uses_the_gateway_of_its_networks_route(world, backend):
     await backend.put_network(world.network)
     for spec in (world.machine(1), world.machine(2, public=False), world.machine(3, private=False)):

@@ -54,6 +54,7 @@ async def test_power_actions_of_the_api(world, backend):
     assert f"ccmfs-{world.site}-srv-1" not in namespaces.listing()
 
 
+@pytest.mark.nightly
 async def test_a_reboot_does_not_wait_for_the_guest(world, backend):
     await backend.create_machine(world.machine(1, private=False))
     await backend.power_on(1)

@@ -66,17 +66,17 @@ def test_several_control_servers_keep_their_token(lab: Lab) -> None:
 def test_the_network_and_the_subnet_stay_while_control_servers_are_attached(lab: Lab) -> None:
     several = {"CONTROLS": "3"}
     lab.up(**several)
-    changes: list[tuple[Sequence[str], dict[str, str], str]] = [
-        (replaced(NETWORK), {}, "networkCidr"),
-        ((), {"NETWORK": "10.0.0.0/9"}, "networkCidr"),
-        (replaced(SUBNET), several, NEEDED),
-        ((), {"ZONE": "us-east", **several}, NEEDED),
+    up = ("up", "--yes")  # without a preview, as from the automation API
+    runs: list[tuple[Sequence[str], dict[str, str], str]] = [
+        (("preview", *replaced(NETWORK)), {}, "networkCidr"),
+        (up, {"NETWORK": "10.0.0.0/9"}, "networkCidr"),
+        ((*up, *replaced(SUBNET)), {}, NEEDED),
+        (("preview",), {"ZONE": "us-east"}, NEEDED),
     ]
-    for change, more, named in changes:
-        for command in (["preview"], ["up", "--yes"]):  # without a preview, as from the automation API
-            done = lab.run(*command, *change, **more)
-            assert done.status != 0
-            assert named in done.out + done.err
+    for command, more, named in runs:
+        done = lab.run(*command, **several, **more)
+        assert done.status != 0
+        assert named in done.out + done.err
     assert "to replace" not in lab.run("preview", **several).out
 
 
