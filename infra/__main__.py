@@ -70,8 +70,8 @@ def declare(
     existing: Collection[str] = (),
     held: Mapping[str, str] | None = None,
 ) -> None:
-    """Declares the environment's resources and outputs. Changes of ``existing`` servers, which have the
-    ``held`` revisions, roll out in order.
+    """Declares the environment's resources and outputs. Changes of ``existing`` servers, which were made
+    with the revisions ``held``, roll out in order.
     """
     labels = cluster_labels(settings.cluster_name, stack_label(), settings.labels)
     key = KeyPair("key", comment=f"{settings.cluster_name} dev env")

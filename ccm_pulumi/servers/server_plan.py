@@ -55,8 +55,8 @@ class Made:
     inputs: Mapping[str, Sequence[str]]
     is_control: bool = False
     rolls: bool = False  # whether its change waits until the servers before it are ready
-    in_place: Sequence[str] = ()  # inputs that change without a replacement, or that it has already
-    held: str = ""  # the revision that it was made with; empty: unknown
+    in_place: Sequence[str] = ()  # inputs that change without a replacement, or that the server already has
+    held: str = ""  # the revision that the server was made with; empty: unknown
     image: str = ""
     server_type: str = ""
 
@@ -73,9 +73,9 @@ def made_of(
     servers: Sequence[ServerSpec], existing: Collection[str], held: Mapping[str, str] | None = None
 ) -> dict[str, Made]:
     """The inputs of each server, by role; ``held`` are the revisions that existing ones were made with."""
+    held = held or {}
     # A control server that others can replace is drained and checks their quorum before its rollout
     # continues. A single one is not, even if the same run adds others.
-    held = held or {}
     several, resized = has_several_controls(servers, existing), resized_in_place(servers, existing)
     made = {}
     for server in servers:
@@ -279,11 +279,9 @@ class ServerGuardProvider(CloudProvider):
             return
         if "network" in others:
             raise InfraError(_KEEPS_NETWORK.format(olds["network"]))
+        ranges = {each["ip_range"] for each in body["network"]["subnets"]}
         controls = [made for made in _made(olds["servers"]).values() if made.is_control]
-        exists = olds["subnet"] in [
-            f"{olds['network']}-{each['ip_range']}" for each in body["network"]["subnets"]
-        ]
-        if exists and len(controls) > 1:
+        if len(controls) > 1 and olds["subnet"].partition("-")[2] in ranges:
             raise InfraError(_KEEPS_SUBNET.format(olds["subnet"]))
 
     def refusals(

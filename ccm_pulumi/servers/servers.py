@@ -45,8 +45,8 @@ class Servers(pulumi.ComponentResource):
         """Declares them. ``prefix`` begins the names of resources, which several components must not share.
 
         Without a ``key`` the component has its own, in the state alone. ``specs`` are the servers with their
-        placement (None: those of the settings); ``existing`` ones roll when they change, and
-        have the ``held`` revisions.
+        placement (None: those of the settings); ``existing`` ones roll when they change,
+        and were made with the revisions ``held``.
         """
         super().__init__("ccm-from-scratch:index:Servers", name, None, opts)
         self._settings = settings
@@ -58,13 +58,11 @@ class Servers(pulumi.ComponentResource):
         self._existing = existing
         # the cluster adds the resources that show that a server is done
         self.rollout = Rollout(rollout_order(settings, existing))
-        self._made = made_of(self._specs, existing, held)
-        self._resized = resized_in_place(self._specs, existing)
         cluster = f"{prefix}{settings.cluster_name}"
         of_our_own = pulumi.ResourceOptions(parent=self)
         self._asked = {
             "cluster": cluster,
-            "servers": {role: asdict(made) for role, made in self._made.items()},
+            "servers": {role: asdict(made) for role, made in made_of(self._specs, existing, held).items()},
         }
         self._switch = _OF_ANOTHER_PROGRAM if prefix else _OF_OUR_STACK
         self._revisions = ServerPlan(
@@ -204,7 +202,7 @@ class Servers(pulumi.ComponentResource):
             # Hetzner refuses them where there is no public interface (private_net_only_server)
             firewalls=[] if gateway else [firewall.id.apply(int) for firewall in firewalls],
             revision=self._revisions.apply(lambda known: known[spec.role]),
-            types=spec.types if spec.role in self._resized else (),
+            types=spec.types if spec.role in resized_in_place(self._specs, self._existing) else (),
             rollout=self.rollout.options(spec.role),
             protected=settings.protect and spec.kind is not Kind.WORKER,
             gateway=gateway,

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
@@ -13,7 +13,7 @@ import asyncssh
 import pytest
 from aiohttp import web
 
-from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface, Route
+from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
 from hetzner_machines import ipv6
 from hetzner_machines.backend import MachinesBackend
 from hetzner_machines.cleanup import remove_all
@@ -90,7 +90,7 @@ class Lab:
         await self.backend.start([], {}, lambda _server, _state: None)
         await self._runner.setup()
         await self.backend.serve_http(listening(self._runner))
-        await self.set_routes({})
+        await self.backend.put_network(NetworkSpec(1, "n", "10.0.0.0/8", ("10.0.0.0/24",), ()))
         await asyncio.gather(*(self._boot(spec) for spec in self.specs.values()))
 
     async def _boot(self, spec: MachineSpec) -> None:
@@ -100,11 +100,6 @@ class Lab:
     async def stop(self) -> None:
         await self._runner.cleanup()
         await self.backend.stop()
-
-    async def set_routes(self, routes: Mapping[str, str]) -> None:
-        """The cloud's routes, as the route controller would make them: destination to gateway."""
-        wanted = tuple(Route(destination, gateway) for destination, gateway in routes.items())
-        await self.backend.put_network(NetworkSpec(1, "n", "10.0.0.0/8", ("10.0.0.0/24",), wanted))
 
     async def run(self, number: int, command: str, *, stdin: bytes = b"", seconds: float = 60) -> str:
         """Run a command as soon as the machine answers."""
