@@ -17,7 +17,7 @@ from k3s_standin.api import ApiError
 from k3s_standin.balancer import Balancer
 from k3s_standin.certificates import CertificateError
 from k3s_standin.children import Children
-from k3s_standin.clients import become, words_of
+from k3s_standin.clients import run_at_once, words_of
 from k3s_standin.errors import ChildEndedError, K3sError, UsageError
 from k3s_standin.flags import Parsed, Value, help_text, is_flag, parse
 from k3s_standin.join import Joined
@@ -29,7 +29,6 @@ from k3s_standin.node import (
     start_node,
 )
 from k3s_standin.options import NodeOptions, agent_options, server_options
-from k3s_standin.versions import VERSION
 
 USAGE = """\
 k3s - the stand-in for k3s in the ccm-from-scratch sandbox. It runs upstream Kubernetes
@@ -66,12 +65,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    become(words)
+    run_at_once(words)
     command = words[0] if words else "--help"
     if command in {"--help", "-h", "help"}:
         print(USAGE, end="")
-    elif command in {"--version", "-v"}:
-        print(f"k3s version {VERSION} (stand-in for k3s in the ccm-from-scratch sandbox)")
     elif command in {"server", "agent", "etcd-snapshot"}:
         if {"--help", "-h"} & set(words[1:]):
             print(help_text(command))
