@@ -1,7 +1,7 @@
 """A clone of this tree in a folder of its own: end-to-end tests start where a user starts.
 
-Booting a cluster is the expensive step, so the tests of a module share an environment: ``standard``,
-``three`` or ``private``. A module that needs another one, or breaks its own, takes ``clone``. Each ends with
+Booting a cluster is the expensive step, so the tests of a module share an environment: ``standard`` or
+``three``. A module that needs another one, or breaks its own, takes ``clone``. Each ends with
 its module: within seven minutes, a waiting cluster takes as much processor time as the boot of another one.
 """
 
@@ -198,15 +198,9 @@ def standard(tmp_path_factory, kubernetes_version):
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory, kubernetes_version):
+    """Three control servers behind a load balancer for the Kubernetes API; only the NAT server is public."""
     folder = tmp_path_factory.mktemp("three")
-    yield from _up(folder, kubernetes_version, controlCount=3, workerCount=1)
-
-
-@pytest.fixture(scope="module")
-def private(tmp_path_factory, kubernetes_version):
-    """Servers without public addresses, and a load balancer before the Kubernetes API."""
-    folder = tmp_path_factory.mktemp("private")
-    settings = {"privateNodes": True, "apiEndpoint": "load-balancer", "workerCount": 1}
+    settings = {"controlCount": 3, "workerCount": 1, "privateNodes": True, "apiEndpoint": "load-balancer"}
     yield from _up(folder, kubernetes_version, **settings)
 
 

@@ -4,20 +4,42 @@ from tests.e2e import workload
 from tests.e2e.cluster_changes import CONTROLS
 from tests.e2e.cluster_state import identity, members, provider_ids
 from tests.e2e.conftest import eventually
-from tests.e2e.looks import nothing_to_do
+from tests.e2e.looks import api_address, default_route, nothing_to_do
 from tests.e2e.probing_clients import ServiceClient
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
 
 def test_every_control_server_is_a_member_of_etcd(three):
-    assert set(three.server_ids()) == {*CONTROLS, "worker-1"}
+    assert set(three.server_ids()) == {"nat", *CONTROLS, "worker-1"}
     assert members(three) == {*CONTROLS}
-    assert provider_ids(three.nodes()) == three.server_ids()
+    assert provider_ids(three.nodes()).items() == three.server_ids().items() - nat(three)
+
+
+def test_only_the_nat_server_has_public_addresses(three):
+    public = {role: server["public_net"] for role, server in three.servers().items()}
+    assert {role for role, net in public.items() if net["ipv4"] or net["ipv6"]} == {"nat"}
+    for node in three.nodes().values():
+        kinds = {address["type"] for address in node["status"]["addresses"]}
+        assert kinds == {"Hostname", "InternalIP"}
+    (private_ip,) = [at["ip"] for at in three.servers()["worker-1"]["private_net"]]
+    assert f" {private_ip}/" in three.dev("ssh", "worker-1", "ip", "-4", "address").stdout
+
+
+def test_a_worker_reaches_a_public_address_by_the_nat_server_and_its_route_is_repaired(three):
+    # without a certificate, the API server refuses the request
+    asks = ("curl", "-sk", "--max-time", "10", "-o", "/dev/null", "-w", "%{http_code}")
+    said = three.dev("ssh", "worker-1", *asks, f"https://{api_address(three)}:6443/readyz").stdout
+    assert said.strip().endswith("401")
+    three.dev("ssh", "worker-1", "ip", "-4", "route", "del", "default")
+    eventually(lambda: default_route(three), 60, "its route again")
 
 
 def test_a_control_server_that_is_lost_is_replaced_and_nothing_else_is(three):
     url = workload.deploy(three)
+    # from a node to the Service's own address, and by it to a Pod of either node
+    cluster_ip = three.kubectl("get", "service", "web")["spec"]["clusterIP"]
+    assert "Hostname" in three.dev("ssh", "control", "curl", "-s", "--max-time", "10", cluster_ip).stdout
     before, cluster = three.server_ids(), identity(three)
     with ServiceClient(url) as client:
         three.api(f"/servers/{before['control-2']}", method="DELETE")
@@ -29,7 +51,9 @@ def test_a_control_server_that_is_lost_is_replaced_and_nothing_else_is(three):
     assert members(three) == {*CONTROLS}
     assert identity(three) == cluster
     assert client.answered > 100
-    eventually(lambda: provider_ids(three.nodes()) == after, 60, "every Node is its own server's")
+    eventually(
+        lambda: provider_ids(three.nodes()).items() == after.items() - nat(three), 60, "Nodes of servers"
+    )
     nothing_to_do(three)
 
 
@@ -46,3 +70,8 @@ def test_a_control_server_that_was_rebuilt_or_whose_node_was_deleted_joins_again
     assert identity(three) == cluster
     assert three.server_ids() == before
     nothing_to_do(three)
+
+
+def nat(environment):
+    """The server that isn't a Node, as an item of a mapping of roles to IDs."""
+    return {("nat", environment.server_ids()["nat"])}
