@@ -178,6 +178,7 @@ def test_a_load_balancer_reaches_its_targets_at_either_address(environment, priv
     eventually(lambda: len(balancers(environment)) == 1, 60, "its deletion")
 
 
+@pytest.mark.nightly
 def test_an_image_of_ones_own_runs_on_every_machine(environment, tmp_path):
     archive = tmp_path / "mine.tar"
     programs = toolchain.find(environment.site.cache)
@@ -189,6 +190,7 @@ def test_an_image_of_ones_own_runs_on_every_machine(environment, tmp_path):
         run_on(environment, name, "mine:1")
 
 
+@pytest.mark.nightly
 def test_an_image_that_is_pushed_runs_under_the_name_that_it_has_on_docker_hub(environment):
     program = File((toolchain.find(environment.site.cache).bin / "whoami").read_bytes(), executable=True)
     own = of_machine(platform.machine())
@@ -435,6 +437,7 @@ def test_the_ccm_of_the_tree_takes_the_place_of_the_clusters_and_gives_it_back(e
     assert not leads_here()
 
 
+@pytest.mark.nightly
 def test_a_change_of_the_ccm_is_rolled_out_as_soon_as_it_is_saved(environment, tmp_path):
     log, file = tmp_path / "log", environment.root / "ccm/__init__.py"
     before = file.read_text()

@@ -189,6 +189,7 @@ async def test_the_role_has_what_is_used_and_no_more(world: World) -> None:
     }
 
 
+@pytest.mark.nightly
 async def test_the_official_charts_role_is_enough(official_world: World) -> None:
     """Whoever swaps the image alone keeps the role; only who asks for metrics can't be checked with it."""
     world = official_world

@@ -59,7 +59,8 @@ def test_strange_answers_are_errors(stranger: str) -> None:
 
 
 @pytest.mark.slow
-def test_strange_answers_keep_the_state(lab: Lab, cloud: EmulatedCloud, stranger: str) -> None:
+@pytest.mark.parametrize("stranger", ["another service's 404"], indirect=True)
+def test_a_strange_answer_keeps_the_state(lab: Lab, cloud: EmulatedCloud, stranger: str) -> None:
     lab.up(PROGRAM, HCLOUD_ENDPOINT=cloud.endpoint)
     before = lab.resources()
     for command in ("refresh", "destroy"):
