@@ -25,15 +25,15 @@ class Layer:
     def command(self, *, nightly: bool, also: str = "") -> list[str]:
         """Pytest's arguments."""
         marks = [f"({self.marks})", *([] if nightly else [f"not {NIGHTLY}"]), *filter(None, [also])]
-        # Four of the large environments of nightly tests overload two cores.
-        return ["-q", "-m", " and ".join(marks), *self.arguments, *(["-n", "3"] if nightly else [])]
+        return ["-q", "-m", " and ".join(marks), *self.arguments]
 
 
-_PARALLEL = ("-n", "3", "--dist", "worksteal")
+_PROCESSES = ("-n", "3")  # so many keep two cores busy for nine tenths of the time; four take longer
+_PARALLEL = (*_PROCESSES, "--dist", "worksteal")
 UNIT = Layer("unit", "not slow and not machines and not cluster", _PARALLEL, prepared=False)
 PROCESSES = Layer("processes", "slow and not machines and not cluster", _PARALLEL, frozenset({"slow"}))
 # One process runs a whole module, whose tests share an environment (tests/e2e/conftest.py).
-_MODULES = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+_MODULES = (*_PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")
 _MARKS = frozenset({"machines", "cluster"})
 ENVIRONMENTS = {
     MACHINES: Layer("environments", "machines or cluster", _MODULES, _MARKS),
