@@ -47,7 +47,7 @@ def test_who_is_asked_about_a_leaver():
 
 
 async def test_a_peer_that_boots_is_waited_for(host, monkeypatch):
-    real, ready = asyncssh.connect, time.monotonic() + 2
+    real, ready = asyncssh.connect, time.monotonic() + 0.3
 
     def connect(*arguments, **options):
         if time.monotonic() < ready:

@@ -84,6 +84,7 @@ def test_a_host_does_not_show_its_key(pair):
 
 async def test_the_first_control_server_that_is_ready_is_asked(host, monkeypatch):
     monkeypatch.setattr("ccm_pulumi.lib.ssh._READY", "true")
+    monkeypatch.setattr("ccm_pulumi.lib.ssh._EACH_SECONDS", 0.5)  # for the one that never answers
     dead = dataclasses.replace(host, address="127.0.0.9")
     async with connect_first([dead, host]) as shell:
         assert (await shell.run("echo here", what="w", timeout=60)).strip() == "here"

@@ -146,6 +146,7 @@ async def test_an_api_that_is_not_there(sky: EmulatedCloud, monkeypatch) -> None
     await api.close()
 
 
+@pytest.mark.looptime
 async def test_actions_are_awaited_together(sky: EmulatedCloud, api: HetznerApi) -> None:
     made = await asyncio.gather(*(sky.add_server(f"s{number}") for number in range(30)))
     await sky.admin("PUT", "/settings", {"actions": "realistic"})
@@ -159,6 +160,7 @@ async def test_actions_are_awaited_together(sky: EmulatedCloud, api: HetznerApi)
     assert set(counts) == {"POST /servers/{id}/actions/reboot", "GET /actions"}
 
 
+@pytest.mark.looptime
 @pytest.mark.parametrize("holds", [True, False])
 async def test_waiting_with_a_former_token_fails(sky: EmulatedCloud, api: HetznerApi, *, holds: bool) -> None:
     """The other project would never tell how its action ends."""

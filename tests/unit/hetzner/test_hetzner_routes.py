@@ -137,6 +137,7 @@ async def change(site: Site, request: pytest.FixtureRequest) -> Change:
     return Change(request.param, site.routes.delete, set())
 
 
+@pytest.mark.looptime
 async def test_what_is_left_for_routes_is_enough_to_see_them_through(site: Site, change: Change) -> None:
     """Load balancers may use nothing of it, and so they could not even look how an action ends."""
     await site.sky.admin("PUT", "/settings", {"actions": "realistic"})
