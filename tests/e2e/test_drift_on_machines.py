@@ -18,7 +18,7 @@ from tests.e2e.looks import internal, load_balancer_ip, nothing_to_do, ready, ro
 
 FIRST = [("unit stopped", 1), ("unit disabled", 2)]
 """Of three control servers, two that leave the third without a quorum."""
-EXAMPLES = 10  # in each environment: an example takes about a minute
+EXAMPLES = 4  # in each environment: an example takes about a minute
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.machines,
