@@ -300,15 +300,18 @@ def leave_another_cluster(
     """Uninstalls an agent with its volumes, unless it already is in the cluster of a server.
 
     The agent keeps the authority of the server's certificate (``get`` in pkg/agent/config/config.go of k3s).
-    curl returns 60 if another authority signed it. If the server doesn't answer, nothing is uninstalled.
+    curl returns 60 for each certificate that it refuses. OpenSSL's results 18 to 21 mean that another
+    authority signed it (openssl-verification-options(1)). If the server doesn't answer, or its certificate
+    has expired, nothing is uninstalled.
     """
     ask = f"curl -sS --cacert {joined} -o /dev/null --connect-timeout 10 --max-time 30 --retry 5"
-    return f"""other=60
-[ ! -s {joined} ] || {{ {ask} --retry-connrefused {url_of(server_ip)}/ping && other=0 || other=$?; }}
-case $other in
-0) ;;
-60) {leave_cluster(uninstall, cni_folder)} ;;
-*) exit $other ;;
+    ask += f" --retry-connrefused -w '%{{ssl_verify_result}}' {url_of(server_ip)}/ping"
+    return f"""code=60 verified=20
+[ ! -s {joined} ] || {{ verified=$({ask}) && code=0 || code=$?; }}
+case $code/$verified in
+0/*) ;;
+60/18 | 60/19 | 60/20 | 60/21) {leave_cluster(uninstall, cni_folder)} ;;
+*) exit $code ;;
 esac"""
 
 

@@ -163,7 +163,9 @@ def test_a_new_cluster_uninstalls_k3s_after_the_download_of_the_installer():
     [
         ("", "exit 7", (0, "left\n")),
         ("one", "exit 0", (0, "")),
-        ("one", "exit 60", (0, "left\n")),
+        ("one", "printf 19; exit 60", (0, "left\n")),
+        ("one", "printf 10; exit 60", (60, "")),  # the certificate has expired
+        ("one", "printf 1; exit 60", (60, "")),  # the certificate has another address
         ("one", "exit 7", (7, "")),
     ],
 )
