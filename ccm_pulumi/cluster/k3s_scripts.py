@@ -300,9 +300,10 @@ def leave_another_cluster(
     """Uninstalls an agent with its volumes, unless it already is in the cluster of a server.
 
     The agent keeps the authority of the server's certificate (``get`` in pkg/agent/config/config.go of k3s).
-    curl returns 60 for each certificate that it refuses. OpenSSL's results 18 to 21 mean that another
-    authority signed it (openssl-verification-options(1)). If the server doesn't answer, or its certificate
-    has expired, nothing is uninstalled.
+    curl returns 60 for each certificate that it refuses. OpenSSL's results 18 to 21 mean that no authority in
+    the file signed it (X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT to X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE
+    in openssl/x509_vfy.h). If the server doesn't answer, or its certificate has expired, nothing is
+    uninstalled.
     """
     ask = f"curl -sS --cacert {joined} -o /dev/null --connect-timeout 10 --max-time 30 --retry 5"
     ask += f" --retry-connrefused -w '%{{ssl_verify_result}}' {url_of(server_ip)}/ping"
@@ -311,7 +312,10 @@ def leave_another_cluster(
 case $code/$verified in
 0/*) ;;
 60/18 | 60/19 | 60/20 | 60/21) {leave_cluster(uninstall, cni_folder)} ;;
-*) exit $code ;;
+*)
+  echo 'k3s was not uninstalled, because it is unknown whether this agent is in the same cluster as' \
+    '{server_ip}. Check the clocks of both servers, restart k3s on {server_ip}, and repeat the command' >&2
+  exit $code ;;
 esac"""
 
 

@@ -170,7 +170,7 @@ def copy_tree(target: Path) -> Clone:
     return Clone(target)
 
 
-def _up(folder: Path, version: str, **settings: object) -> Iterator[Clone]:
+def environment_of(folder: Path, version: str, **settings: object) -> Iterator[Clone]:
     """An environment in a new clone; ``down`` leaves nothing."""
     clone = copy_tree(folder)
     site = clone.site
@@ -193,7 +193,7 @@ def _up(folder: Path, version: str, **settings: object) -> Iterator[Clone]:
 @pytest.fixture(scope="module")
 def standard(tmp_path_factory, kubernetes_version):
     """What ``./dev up`` makes without any setting: one control server and two workers."""
-    yield from _up(tmp_path_factory.mktemp("standard"), kubernetes_version)
+    yield from environment_of(tmp_path_factory.mktemp("standard"), kubernetes_version)
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,7 @@ def three(tmp_path_factory, kubernetes_version):
     """Three control servers behind a load balancer for the Kubernetes API; only the NAT server is public."""
     folder = tmp_path_factory.mktemp("three")
     settings = {"controlCount": 3, "workerCount": 1, "privateNodes": True, "apiEndpoint": "load-balancer"}
-    yield from _up(folder, kubernetes_version, **settings)
+    yield from environment_of(folder, kubernetes_version, **settings)
 
 
 @pytest.fixture(scope="module")

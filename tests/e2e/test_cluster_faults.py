@@ -4,7 +4,7 @@ Each cell changes a cluster while one fault strikes; the change may fail then, w
 same command runs again, and everything is as wanted. All cells share one environment, and each begins with
 what the one before it has left.
 
-Four cells run every night. ``CCMFS_CELLS=upgrade/`` runs all cells whose name contains that text, and
+Five cells run every night. ``CCMFS_CELLS=upgrade/`` runs all cells whose name contains that text, and
 ``CCMFS_CELLS=/`` runs every cell; add ``-s`` to see how long each takes.
 """
 
@@ -23,6 +23,7 @@ NIGHTLY = (
     "shrink a pool/the drained node dies",
     "destroy/SIGKILL of the engine",
     "first up/SIGKILL of the engine",
+    "first up/k3s does not start",
 )
 TEXT = os.environ.get("CCMFS_CELLS")
 

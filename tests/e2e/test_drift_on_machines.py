@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.e2e.conftest import Clone, eventually
+from tests.e2e.conftest import Clone, environment_of, eventually
 from tests.e2e.looks import internal, load_balancer_ip, nothing_to_do, ready, routes
 
 FIRST = [("unit stopped", 1), ("unit disabled", 2)]
@@ -190,7 +190,13 @@ DRIFTS = {**IN_KUBERNETES, **ON_MACHINES, **IN_THE_CLOUD}
 ORDER = [*DRIFTS]
 
 
-@pytest.fixture(scope="module", params=["standard", "three"])
+@pytest.fixture(scope="module")
+def three_public(tmp_path_factory, kubernetes_version):
+    folder = tmp_path_factory.mktemp("three")
+    yield from environment_of(folder, kubernetes_version, controlCount=3, workerCount=1)
+
+
+@pytest.fixture(scope="module", params=["standard", "three_public"])
 def environment(request):
     clone = request.getfixturevalue(request.param)
     clone.reset()

@@ -37,7 +37,7 @@ def test_a_worker_reaches_a_public_address_by_the_nat_server_and_its_route_is_re
 
 def test_a_control_server_that_is_lost_is_replaced_and_nothing_else_is(three):
     url = workload.deploy(three)
-    # from a node to the Service's own address, and by it to a Pod of either node
+    # from a control server to the Service's own address, and by it to a Pod on the worker
     cluster_ip = three.kubectl("get", "service", "web")["spec"]["clusterIP"]
     assert "Hostname" in three.dev("ssh", "control", "curl", "-s", "--max-time", "10", cluster_ip).stdout
     before, cluster = three.server_ids(), identity(three)
@@ -51,9 +51,8 @@ def test_a_control_server_that_is_lost_is_replaced_and_nothing_else_is(three):
     assert members(three) == {*CONTROLS}
     assert identity(three) == cluster
     assert client.answered > 100
-    eventually(
-        lambda: provider_ids(three.nodes()).items() == after.items() - nat(three), 60, "Nodes of servers"
-    )
+    nodes = after.items() - nat(three)
+    eventually(lambda: provider_ids(three.nodes()).items() == nodes, 60, "every Node has its server's ID")
     nothing_to_do(three)
 
 

@@ -66,7 +66,7 @@ def test_a_machine_imports_when_containerd_runs(tmp_path, there):
 
 
 def test_a_machine_that_never_answers(login, monkeypatch):
-    monkeypatch.setattr(send, "DEADLINE", 0.5)  # it is to be over
+    monkeypatch.setattr(send, "DEADLINE", 2.0)  # it is to be over
     answer = asyncio.run(send.import_one(login("m", "echo 'No route to host' >&2; exit 255"), ARCHIVE))
     assert answer.result is Result.FAILED
     assert "No route to host" in answer.said

@@ -24,6 +24,7 @@ STRANGE = {
     "an object of many levels": (200, b'{"action": ' * 700 + b"1" + b"}" * 700),
     "a resource without its fields": (200, b'{"server": {"id": 1}, "ssh_key": {"id": 1}, "servers": [{}]}'),
 }
+FIRST, *OTHERS = STRANGE
 PROGRAM = f"""
 import pulumi_hcloud as h
 h.SshKey("k", name="k", public_key="{KEY}")
@@ -59,7 +60,9 @@ def test_strange_answers_are_errors(stranger: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stranger", ["another service's 404"], indirect=True)
+@pytest.mark.parametrize(
+    "stranger", [FIRST, *(pytest.param(name, marks=pytest.mark.nightly) for name in OTHERS)], indirect=True
+)
 def test_a_strange_answer_keeps_the_state(lab: Lab, cloud: EmulatedCloud, stranger: str) -> None:
     lab.up(PROGRAM, HCLOUD_ENDPOINT=cloud.endpoint)
     before = lab.resources()

@@ -28,7 +28,7 @@ class Layer:
         return ["-q", "-m", " and ".join(marks), *self.arguments]
 
 
-_PROCESSES = ("-n", "3")  # so many keep two cores busy for nine tenths of the time; four take longer
+_PROCESSES = ("-n", "3")  # three processes use 90 % of two cores; with four, the tests take longer
 _PARALLEL = (*_PROCESSES, "--dist", "worksteal")
 UNIT = Layer("unit", "not slow and not machines and not cluster", _PARALLEL, prepared=False)
 PROCESSES = Layer("processes", "slow and not machines and not cluster", _PARALLEL, frozenset({"slow"}))
