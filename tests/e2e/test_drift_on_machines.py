@@ -30,7 +30,7 @@ UNITS = "/etc/systemd/system"
 REGISTRIES = "/etc/rancher/k3s/registries.yaml"
 SYSTEM = "--namespace=kube-system"
 NAME = "ccm-from-scratch"
-UNKNOWN = ("for drift", "can't detect changes in the cluster")
+UNKNOWN = ("for drift", "can't detect changes in the cluster", "not read: ")
 """A run says one of these where it could not ask a server or the cluster; the next one repairs the rest."""
 
 

@@ -26,6 +26,7 @@ ROLES = ("control", "worker-1", "worker-2")
 NEEDED = "/var/run/reboot-required"
 REBOOT = "nsenter -m/proc/1/ns/mnt -- /bin/systemctl reboot"
 SECONDS = 120
+TOOLS = "ccm-from-scratch.local/tools:1"
 
 
 def kured(clone, node, *arguments):
@@ -113,8 +114,9 @@ def test_a_pod_gets_nothing_of_its_server(upgraded):
     assert {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"} in taints
 
     def start(name, privileged):
-        command = "wget -T 5 -q -O - http://169.254.169.254/hetzner/v1/metadata || echo closed; sleep 1000"
-        container = {"name": "x", "image": BUSYBOX_IMAGE, "command": ["sh", "-c", command]}
+        # curl: busybox's wget crashes with a timeout, whether the service answers or not
+        command = "curl -s --max-time 5 http://169.254.169.254/hetzner/v1/metadata || echo closed; sleep 1000"
+        container = {"name": "x", "image": TOOLS, "command": ["sh", "-c", command]}
         spec = {"containers": [container | {"securityContext": {"privileged": privileged}}]}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         (upgraded.root / "pod.json").write_text(json.dumps(pod))
