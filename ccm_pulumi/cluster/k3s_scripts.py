@@ -313,8 +313,8 @@ case $code/$verified in
 0/*) ;;
 60/18 | 60/19 | 60/20 | 60/21) {leave_cluster(uninstall, cni_folder)} ;;
 *)
-  echo 'k3s was not uninstalled, because it is unknown whether this agent is in the same cluster as' \
-    '{server_ip}. Check the clocks of both servers, restart k3s on {server_ip}, and repeat the command' >&2
+  echo 'k3s was not uninstalled: it is unknown whether this agent is in the cluster of {server_ip}.' >&2
+  echo 'Check the clocks of both servers, restart k3s on {server_ip}, and repeat the command.' >&2
   exit $code ;;
 esac"""
 

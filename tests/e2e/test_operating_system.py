@@ -11,6 +11,7 @@ import pytest
 
 from ccm_pulumi.addons.kured import LOCK
 from ccm_pulumi.cluster.drain import EXCLUDED
+from image import toolbox
 from k3s_standin.versions import BUSYBOX_IMAGE
 from sandbox.cluster import node_state
 from tests.e2e import cluster_state, workload
@@ -26,7 +27,6 @@ ROLES = ("control", "worker-1", "worker-2")
 NEEDED = "/var/run/reboot-required"
 REBOOT = "nsenter -m/proc/1/ns/mnt -- /bin/systemctl reboot"
 SECONDS = 120
-TOOLS = "ccm-from-scratch.local/tools:1"
 
 
 def kured(clone, node, *arguments):
@@ -116,7 +116,7 @@ def test_a_pod_gets_nothing_of_its_server(upgraded):
     def start(name, privileged):
         # curl: busybox's wget crashes with a timeout, whether the service answers or not
         command = "curl -s --max-time 5 http://169.254.169.254/hetzner/v1/metadata || echo closed; sleep 1000"
-        container = {"name": "x", "image": TOOLS, "command": ["sh", "-c", command]}
+        container = {"name": "x", "image": toolbox.NAME, "command": ["sh", "-c", command]}
         spec = {"containers": [container | {"securityContext": {"privileged": privileged}}]}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         (upgraded.root / "pod.json").write_text(json.dumps(pod))

@@ -28,12 +28,12 @@ class Layer:
         return ["-q", "-m", " and ".join(marks), *self.arguments]
 
 
-_PROCESSES = ("-n", "3")  # three processes use 90 % of two cores; with four, the tests take longer
-_PARALLEL = (*_PROCESSES, "--dist", "worksteal")
+_WORKERS = ("-n", "3")  # three processes use 90 % of two cores; with four, the tests take longer
+_PARALLEL = (*_WORKERS, "--dist", "worksteal")
 UNIT = Layer("unit", "not slow and not machines and not cluster", _PARALLEL, prepared=False)
 PROCESSES = Layer("processes", "slow and not machines and not cluster", _PARALLEL, frozenset({"slow"}))
 # One process runs a whole module, whose tests share an environment (tests/e2e/conftest.py).
-_MODULES = (*_PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")
+_MODULES = (*_WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
 _MARKS = frozenset({"machines", "cluster"})
 ENVIRONMENTS = {
     MACHINES: Layer("environments", "machines or cluster", _MODULES, _MARKS),
