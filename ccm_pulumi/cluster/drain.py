@@ -46,6 +46,16 @@ class Traffic:
     polls: int = TRAFFIC_POLLS  # number of checks
     pause: float = TRAFFIC_PAUSE  # seconds between two checks
 
+    async def left(self) -> Sequence[str]:
+        """The load balancers of the last check; none as soon as a check finds none."""
+        senders: Sequence[str] = ()
+        for _ in range(self.polls):
+            senders = await asyncio.to_thread(self.senders)
+            if not senders:
+                break
+            await asyncio.sleep(self.pause)
+        return senders
+
 
 async def empty(shell: Shell, node: str, seconds: int, traffic: Traffic, report: Report) -> None:
     """Cordons a Node, removes it from its load balancers, and drains it. Does nothing if it does not exist. A
@@ -128,24 +138,15 @@ def healthy_targets(targets: Sequence[Mapping[str, Any]]) -> dict[int, bool]:
 
 
 async def _await_silence(node: str, traffic: Traffic, report: Report) -> None:
-    senders: Sequence[str] = ()
-    for _ in range(traffic.polls):
-        try:
-            senders = await asyncio.to_thread(traffic.senders)
-        except InfraError as error:
-            report(
-                f"could not check whether load balancers still send traffic to the node {node}: {error}. "
-                "The program continues with the drain"
-            )
-            return
-        if not senders:
-            return
-        await asyncio.sleep(traffic.pause)
-    seconds = traffic.polls * traffic.pause
-    report(
-        f"after {seconds:.0f} s, these load balancers still send traffic to the node {node}: "
-        f"{', '.join(senders)}. The program continues with the drain"
-    )
+    still, then = f"still send traffic to the node {node}", "The program continues with the drain"
+    try:
+        senders = await traffic.left()
+    except InfraError as error:
+        report(f"could not check whether load balancers {still}: {error}. {then}")
+        return
+    if senders:
+        seconds = traffic.polls * traffic.pause
+        report(f"after {seconds:.0f} s, these load balancers {still}: {', '.join(senders)}. {then}")
 
 
 async def _list(shell: Shell, kind: str) -> list[Mapping[str, Any]]:

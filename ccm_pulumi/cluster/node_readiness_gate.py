@@ -138,17 +138,13 @@ async def await_traffic(node: str, traffic: Traffic) -> None:
     drains. With ``externalTrafficPolicy: Local`` they may never do so, because none of the Pods is on the
     node.
     """
-    missing: Sequence[str] = ()
     try:
-        for _ in range(traffic.polls):
-            missing = await asyncio.to_thread(traffic.senders)
-            if not missing:
-                return
-            await asyncio.sleep(traffic.pause)
+        missing = await traffic.left()
     except InfraError as error:
         print(f"could not check whether load balancers report the node {node} as healthy: {error}")
         return
-    print(
-        f"after {traffic.polls * traffic.pause:.0f} s, these load balancers still don't report the node "
-        f"{node} as healthy: {', '.join(missing)}"
-    )
+    if missing:
+        print(
+            f"after {traffic.polls * traffic.pause:.0f} s, these load balancers still don't report the node "
+            f"{node} as healthy: {', '.join(missing)}"
+        )

@@ -4,13 +4,12 @@ A run may need them in the middle of a change. So this does not use the state of
 that was deleted by hand does no harm.
 """
 
-import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..config.labels import CLUSTER, CONTROL_ROLE, NAT_ROLE, STACK
-from ..lib.cloud_api import Cloud, everything, fetcher, read_server, server_runs
+from ..lib.cloud_api import Cloud, fetcher, labeled, read_server, server_runs
 from ..lib.ssh import Host
 from ..servers.server import control_ids, host_of, hosts_of
 
@@ -108,9 +107,7 @@ def _running_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
 
 
 def _labelled(cloud: Cloud, labels: Mapping[str, str]) -> list[Any]:
-    selector = ",".join(f"{key}=={value}" for key, value in labels.items())
-    query = f"&label_selector={urllib.parse.quote(selector, safe='')}"
-    return everything(fetcher(cloud), "servers", query)
+    return labeled(fetcher(cloud), "servers", labels)
 
 
 def _public(server: Mapping[str, Any]) -> str:

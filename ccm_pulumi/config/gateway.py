@@ -26,7 +26,7 @@ _NEEDED = {"ssh", "hostKey", "keyFile"}
 
 @dataclass(frozen=True)
 class OwnGateway:
-    """The gateway; without an address there is none."""
+    """The gateway; without an address there is none. Its fields are the inputs that ``host_at`` reads."""
 
     address: str = ""
     host_key: str = ""
@@ -36,15 +36,6 @@ class OwnGateway:
     def __bool__(self) -> bool:
         """Whether it is set."""
         return bool(self.address)
-
-    def way(self) -> dict[str, str]:
-        """The inputs that ``host_at`` reads; the key stays in its file."""
-        return {
-            "address": self.address,
-            "host_key": self.host_key,
-            "key_file": self.key_file,
-            "user": self.user,
-        }
 
 
 def read_gateway(setting: Mapping[str, Any]) -> OwnGateway:

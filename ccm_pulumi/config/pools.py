@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..lib.errors import Problem
@@ -59,19 +59,6 @@ class Pool:
     max: int | None = None  # None: the pool has ``count`` servers, which this program creates
     firewall: tuple[Rule, ...] = ()  # in addition to the rules of all servers
     public_ipv4: bool | None = None  # also for IPv6; None in the settings: the opposite of ``privateNodes``
-
-    def completed(
-        self, server_type: str, location: str, image: str, max_unavailable: int, *, public_ipv4: bool
-    ) -> Pool:
-        """The pool with these values for its unset fields."""
-        return replace(
-            self,
-            server_type=self.server_type or server_type,
-            location=self.location or location,
-            image=self.image or image,
-            max_unavailable=self.max_unavailable or max_unavailable,
-            public_ipv4=public_ipv4 if self.public_ipv4 is None else self.public_ipv4,
-        )
 
     @property
     def max_size(self) -> int:

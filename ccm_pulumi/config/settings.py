@@ -2,7 +2,7 @@
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -203,12 +203,13 @@ class Settings:
         """All pools of workers, complete. If ``pools`` is empty, one pool of ``worker_count``."""
         pools = self.pools or (Pool(SHORT_FORM, self.worker_count),)
         return tuple(
-            pool.completed(
-                self.worker_server_type,
-                self.location,
-                self.image,
-                self.max_unavailable,
-                public_ipv4=not self.private_nodes,
+            replace(
+                pool,
+                server_type=pool.server_type or self.worker_server_type,
+                location=pool.location or self.location,
+                image=pool.image or self.image,
+                max_unavailable=pool.max_unavailable or self.max_unavailable,
+                public_ipv4=not self.private_nodes if pool.public_ipv4 is None else pool.public_ipv4,
             )
             for pool in pools
         )

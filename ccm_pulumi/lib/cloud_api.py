@@ -90,6 +90,12 @@ def understood(what: str) -> Iterator[None]:
         raise CloudError("", f"answered {what} with a response that can't be parsed: {error!r}") from error
 
 
+def labeled(fetch: Fetch, resource: str, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """All objects of a list that have these labels."""
+    selector = ",".join(f"{key}=={value}" for key, value in labels.items())
+    return everything(fetch, resource, f"&label_selector={urllib.parse.quote(selector, safe='')}")
+
+
 def everything(fetch: Fetch, resource: str, query: str) -> list[Mapping[str, Any]]:
     """All pages of a list. ``query`` is empty or begins with an ampersand."""
     items: list[Mapping[str, Any]] = []

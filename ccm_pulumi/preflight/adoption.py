@@ -15,9 +15,8 @@ from typing import Any
 import pulumi
 
 from ..config.labels import CLUSTER, MANAGED_BY, STACK
-from ..lib.cloud_api import Fetch
+from ..lib.cloud_api import Fetch, labeled
 from ..lib.errors import InfraError
-from .existing_objects import labeled
 
 _SUBNET, _NETWORK = "hcloud:index/networkSubnet:NetworkSubnet", "hcloud:index/network:Network"
 _KEY, SERVER = "hcloud:index/sshKey:SshKey", "hcloud:index/server:Server"

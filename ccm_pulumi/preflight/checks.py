@@ -13,7 +13,6 @@ from pulumi.runtime.config import CONFIG, get_config_env
 from ..addons.autoscaler import user_data_problems
 from ..addons.ingress import balancer_name
 from ..config.labels import NAT
-from ..config.placement import Placement
 from ..config.server_spec import ServerSpec
 from ..config.setting_types import key_of
 from ..config.settings import PUBLIC_BALANCER, Settings
@@ -35,7 +34,7 @@ from ..servers.api_load_balancer import has_endpoint
 from ..servers.existing_network import network_problems
 from .capacity import need_fallbacks, needed_for, placed, type_problems, unknown_fallbacks
 from .catalogue import Catalogue, catalogue_problems, read_catalogue
-from .cost import PriceList, Scaled, bill_of, outputs, parse_prices, table
+from .cost import PriceList, bill_of, outputs, parse_prices, table
 from .existing_objects import Environment, read_environment
 
 _READ_AND_WRITE = (
@@ -178,16 +177,7 @@ def costs(settings: Settings, specs: Sequence[ServerSpec], found: Found) -> tupl
         ((item.type, item.location) for item in existing),
         ((item.type, item.location) for item in found.environment.endpoints),
     )
-    scaled = [
-        Scaled(
-            pool.name,
-            Placement(pool.server_type, pool.location),
-            bool(pool.public_ipv4),
-            pool.min,
-            pool.max_size,
-        )
-        for pool in settings.autoscaled_pools
-    ]
+    scaled = settings.autoscaled_pools
     wanted_bill = bill_of(servers, asked + others, api)
     report = table(settings.cluster_name, wanted_bill, running, found.prices, scaled)
     lines = [report, *_fallbacks_taken(specs)]

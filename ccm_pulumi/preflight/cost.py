@@ -13,6 +13,7 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from ..config.placement import Placement
+from ..config.pools import Pool
 
 SERVER = "server"
 BALANCER = "load balancer"
@@ -85,22 +86,6 @@ Bill = Mapping[Item, int]
 
 
 @dataclass(frozen=True)
-class Scaled:
-    """A pool whose servers the cluster-autoscaler creates and removes, so that their number is unknown."""
-
-    name: str
-    placement: Placement
-    has_ipv4: bool
-    min_size: int
-    max_size: int
-
-    def bounds(self) -> tuple[Bill, Bill]:
-        """The bills with the minimum and the maximum number of servers."""
-        servers = [(self.name, self.placement, self.has_ipv4)]
-        return bill_of(servers * self.min_size), bill_of(servers * self.max_size)
-
-
-@dataclass(frozen=True)
 class PriceList:
     """The prices of a project."""
 
@@ -169,7 +154,7 @@ def bill_of(
     return bill
 
 
-def outputs(bill: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> dict[str, Any]:
+def outputs(bill: Bill, prices: PriceList, scaled: Sequence[Pool] = ()) -> dict[str, Any]:
     """The cost as an output of the stack: texts, because numbers there are floats."""
     total = prices.total(bill)
     addresses = {item: count for item, count in bill.items() if item.article.kind == ADDRESS}
@@ -192,7 +177,7 @@ def outputs(bill: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> dic
     return {**result, "withoutPrice": missing} if missing else result
 
 
-def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence[Scaled] = ()) -> str:
+def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence[Pool] = ()) -> str:
     """The cost as a table, and the difference to the present; sums are without ``scaled`` pools."""
     total, running = prices.total(bill), prices.total(now)
     rows: list[tuple[str, ...]] = [("", "", "", "month", "", "hour", "")]
@@ -211,10 +196,16 @@ def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence
     return "\n".join([heading, *_aligned(rows), *(_note(pool, prices) for pool in scaled), *notes])
 
 
-def _note(pool: Scaled, prices: PriceList) -> str:
+def _bounds(pool: Pool) -> tuple[Bill, Bill]:
+    """The bills with the minimum and the maximum number of servers of an autoscaled pool."""
+    servers = [(pool.name, Placement(pool.server_type, pool.location), bool(pool.public_ipv4))]
+    return bill_of(servers * pool.min), bill_of(servers * pool.max_size)
+
+
+def _note(pool: Pool, prices: PriceList) -> str:
     """The cost of a pool that is not part of the sums."""
     lowest, highest = _monthly_texts(pool, prices)
-    what = f"{pool.min_size} to {pool.max_size} x server {pool.placement}"
+    what = f"{pool.min} to {pool.max_size} x server {pool.server_type} in {pool.location}"
     sums = " and ".join(f"{lowest[per]} to {highest[per]} {per}" for per in ("net", "gross"))
     return (
         f"The sums don't include the pool {pool.name}, whose servers the cluster-autoscaler creates: "
@@ -222,13 +213,13 @@ def _note(pool: Scaled, prices: PriceList) -> str:
     )
 
 
-def _monthly_texts(pool: Scaled, prices: PriceList) -> list[dict[str, str]]:
-    return [_texts(prices.total(bill).monthly, _CENTS) for bill in pool.bounds()]
+def _monthly_texts(pool: Pool, prices: PriceList) -> list[dict[str, str]]:
+    return [_texts(prices.total(bill).monthly, _CENTS) for bill in _bounds(pool)]
 
 
-def _missing(bills: Sequence[Bill], scaled: Sequence[Scaled], prices: PriceList) -> list[str]:
+def _missing(bills: Sequence[Bill], scaled: Sequence[Pool], prices: PriceList) -> list[str]:
     """The articles without a known price in all bills."""
-    every = [*bills, *(highest for _, highest in (pool.bounds() for pool in scaled))]
+    every = [*bills, *(highest for _, highest in map(_bounds, scaled))]
     return sorted({article for bill in every for article in prices.missing(bill)})
 
 

@@ -1,6 +1,5 @@
 """The existing objects of an environment in the cloud: its servers, and its cluster's load balancers."""
 
-import urllib.parse
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from typing import Any
 
 from ..config.labels import CLUSTER, STACK, cluster_labels
 from ..config.placement import Placement, Present
-from ..lib.cloud_api import Fetch, everything
+from ..lib.cloud_api import Fetch, everything, labeled
 from ..lib.ownership import ADOPTED
 from ..lib.ownership import CLUSTER as MADE_BY
 
@@ -38,11 +37,9 @@ def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment
         return Environment({})
     ours = cluster_labels(cluster_name, stack, {})
     of_any_stack = {key: value for key, value in ours.items() if key != STACK}
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        found, balancers = pool.map(
-            lambda what: everything(fetch, *what),
-            [("servers", _selector(of_any_stack)), ("load_balancers", "")],
-        )
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        asked = pool.submit(labeled, fetch, "servers", of_any_stack)
+        balancers, found = everything(fetch, "load_balancers", ""), asked.result()
     servers = [server for server in found if server["labels"].get(STACK) == ours[STACK]]
     networks = {network["network"] for server in servers for network in server["private_net"]}
     return Environment(
@@ -60,18 +57,8 @@ def read_environment(fetch: Fetch, cluster_name: str, stack: str) -> Environment
     )
 
 
-def labeled(fetch: Fetch, collection: str, labels: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    """All objects of a kind that have these labels, as the API returns them."""
-    return everything(fetch, collection, _selector(labels))
-
-
 def _balancer(item: Mapping[str, Any]) -> Balancer:
     return Balancer(item["name"], item["load_balancer_type"]["name"], item["location"]["name"])
-
-
-def _selector(labels: Mapping[str, str]) -> str:
-    said = ",".join(f"{key}=={value}" for key, value in labels.items())
-    return f"&label_selector={urllib.parse.quote(said, safe='')}"
 
 
 def _server(server: Mapping[str, Any]) -> Present:

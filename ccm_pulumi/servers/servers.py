@@ -84,7 +84,7 @@ class Servers(pulumi.ComponentResource):
             if pool.firewall
         }
         own = settings.gateway
-        self._gateway = Gateway(own.way(), network.network) if own else None
+        self._gateway = Gateway(asdict(own), network.network) if own else None
         # the gateway of servers without public addresses; None: all have some
         self.nat = next(iter(self._servers(Kind.NAT)), None)
         if self.nat:

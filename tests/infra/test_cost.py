@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccm_pulumi.config.placement import Placement
+from ccm_pulumi.config.pools import Pool
 from ccm_pulumi.preflight.cost import (
     ADDRESS,
     BALANCER,
@@ -16,7 +17,6 @@ from ccm_pulumi.preflight.cost import (
     Item,
     Price,
     PriceList,
-    Scaled,
     bill_of,
     outputs,
     parse_prices,
@@ -106,7 +106,7 @@ def test_the_table_tells_lines_sum_and_difference():
 
 def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
     prices = parse_prices(ANSWER)
-    pool = Scaled("burst", PLACE, has_ipv4=True, min_size=1, max_size=5)
+    pool = Pool("burst", server_type="cpx22", location="fsn1", public_ipv4=True, min=1, max=5)
     bill = bill_of(SERVERS)
     said = outputs(bill, prices, [pool])
     bounds = {"from": {"net": "5.99", "gross": "7.13"}, "to": {"net": "29.95", "gross": "35.64"}}
@@ -118,7 +118,7 @@ def test_a_pool_of_the_autoscaler_is_in_no_sum_and_has_its_bounds_beside_them():
         "1 to 5 x server cpx22 in fsn1 cost "
         "5.99 to 29.95 net and 7.13 to 35.64 gross a month."
     )
-    elsewhere = dataclasses.replace(pool, placement=Placement("cpx22", "ash"), min_size=0)
+    elsewhere = dataclasses.replace(pool, location="ash", min=0)
     without = ["primary IP ipv4 in ash", "server cpx22 in ash"]
     assert outputs(bill, prices, [elsewhere])["withoutPrice"] == without
     assert "without a price: primary IP ipv4 in ash" in table("shop", bill, bill, prices, [elsewhere])

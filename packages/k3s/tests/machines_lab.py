@@ -17,11 +17,11 @@ from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
 from hetzner_machines import ipv6
 from hetzner_machines.backend import MachinesBackend
 from hetzner_machines.cleanup import remove_all
+from hetzner_machines.disk import Image
 from hetzner_machines.probe import available
 from sandbox.commands.serve import listening
 from sandbox.kubernetes import installer, releases
 from sandbox.kubernetes import machine_image as images
-from sandbox.kubernetes.machine_image import MachineImage
 from sandbox.site import cache_directory
 from tests.prepared import missing
 from tests.ranges import claimed_range
@@ -42,9 +42,7 @@ class CommandFailedError(Exception):
 class Lab:
     """Machines 1, 2 and 3, with addresses 10.0.0.2, 10.0.0.3 and 10.0.0.4."""
 
-    def __init__(
-        self, site: str, state: Path, public_range: IPv4Network, image: MachineImage, version: str
-    ) -> None:
+    def __init__(self, site: str, state: Path, public_range: IPv4Network, image: Image, version: str) -> None:
         self.install = f"{INSTALL} INSTALL_K3S_VERSION={releases.k3s_name(version)}"
         self.range = public_range
         self._ipv6 = ipv6.of_site(site)

@@ -15,6 +15,7 @@ from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
 from hetzner_machines import capacity, ipv6
 from hetzner_machines.backend import MachinesBackend
 from hetzner_machines.cleanup import remove_all
+from hetzner_machines.disk import Image
 from hetzner_machines.link_local import network_of
 from hetzner_machines.probe import available
 from sandbox.commands.serve import listening
@@ -32,7 +33,7 @@ class World:
     site: str
     state: Path
     range: IPv4Network
-    image: images.MachineImage
+    image: Image
     key: asyncssh.SSHKey
     user_data: str = ""
     network: NetworkSpec = field(
@@ -126,7 +127,7 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def image() -> images.MachineImage:
+def image() -> Image:
     cache = cache_directory(os.environ)
     built = toolchain.find(cache)
     if built is None:

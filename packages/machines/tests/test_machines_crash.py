@@ -19,9 +19,9 @@ import asyncio, os, signal, sys
 from ipaddress import IPv4Network
 from pathlib import Path
 from hetzner_emulator.backend import MachineSpec, NetworkSpec, PrivateInterface
-from sandbox.kubernetes.machine_image import MachineImage
 from hetzner_machines import runner
 from hetzner_machines.backend import MachinesBackend
+from hetzner_machines.disk import Image
 
 site, state, range_, rootfs, store, left, *specs = sys.argv[1:]
 left = int(left)
@@ -34,7 +34,7 @@ async def run(command, text=""):
     return await runner.run(command, text)
 
 async def main():
-    image = MachineImage(Path(rootfs), Path(store))
+    image = Image(Path(rootfs), Path(store))
     backend = MachinesBackend(site, Path(state), IPv4Network(range_), image, run=run)
     await backend.start([], {}, print)
     await backend.put_network(NetworkSpec(1, "n", "10.0.0.0/8", ("10.0.0.0/24",), ()))

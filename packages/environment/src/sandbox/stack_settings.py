@@ -73,12 +73,6 @@ def check(site: Clone, stack: str, replaced: Collection[str] = ()) -> None:
         raise SandboxError(f"{path.name}: {wrong}")
 
 
-def ensure_all(site: Site) -> None:
-    """Make the settings files of all of the sandbox's stacks."""
-    for stack in STACKS.values():
-        ensure(site, stack)
-
-
 @dataclass(frozen=True)
 class Settings:
     """A stack's settings, or those of its template if the stack has none yet.

@@ -280,7 +280,8 @@ class MachinesBackend:
 
     async def put_firewalls(self, wanted: Mapping[int, tuple[FirewallRule, ...]]) -> None:
         """Filter in the router, where a machine's root can't change the rules."""
-        await self._run(firewalls.command(self._names), firewalls.ruleset(self._names.firewalls, wanted))
+        command = runner.inside(self._names.router, "nft", "-f", "-")
+        await self._run(command, firewalls.ruleset(self._names.firewalls, wanted))
 
     async def measure(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
         """Counters of cgroups, ports and load balancers since their start."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from hetzner_machines import cgroups, disk, internet, libc, mounts, namespaces, processes, snapshots
 from hetzner_machines.errors import CommandFailed, StillThere
 from hetzner_machines.names import Names
-from hetzner_machines.occupants import kill_inside
 from hetzner_machines.runner import ip, run_blocking
 from hetzner_machines.volumes import loops
 
@@ -36,7 +35,7 @@ def _processes(names: Names) -> Iterator[tuple[str, bool]]:
     folders = cgroups.find(names.cgroup)
     numbers, stubborn = processes.kill_all(lambda: cgroups.members(folders), DEADLINE)
     for namespace in _own_namespaces(names):
-        found, busy = kill_inside(namespace)
+        found, busy = namespaces.kill_inside(namespace)
         numbers |= found
         stubborn |= busy
     for pid in sorted(numbers):

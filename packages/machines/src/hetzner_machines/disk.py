@@ -6,8 +6,8 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from hetzner_machines import greeting, mounts
 from hetzner_machines.airgap import Airgap
@@ -29,18 +29,14 @@ RESOLVER = (
 )
 
 
-class Image(Protocol):
-    """The image of machines; read-only."""
+@dataclass(frozen=True)
+class Image:
+    """What a new machine starts from; both folders must not be written to."""
 
-    @property
-    def rootfs(self) -> Path:
-        """A Debian root with systemd, sshd and cloud-init."""
-        ...
-
-    @property
-    def container_store(self) -> Path:
-        """A prepared /var/lib/containerd."""
-        ...
+    rootfs: Path  # a Debian root with systemd, sshd and cloud-init: the lower layer of an overlay
+    # A /var/lib/containerd that holds the images every node needs; copy it by hard links, but its ``*.db``
+    # files by content.
+    container_store: Path
 
 
 def create(

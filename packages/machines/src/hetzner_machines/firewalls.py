@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
 from hetzner_emulator.backend import FirewallRule
-from hetzner_machines.names import Names
-from hetzner_machines.runner import inside
 
 # nft looks names up in /etc/protocols, which a small Debian does not have.
 NUMBERS = {
@@ -19,11 +17,6 @@ NUMBERS = {
     "esp": socket.IPPROTO_ESP,
     "gre": socket.IPPROTO_GRE,
 }
-
-
-def command(names: Names) -> list[str]:
-    """The command that reads rules from standard input."""
-    return inside(names.router, "nft", "-f", "-")
 
 
 def ruleset(table: str, firewalls: Mapping[int, tuple[FirewallRule, ...]]) -> str:

@@ -112,7 +112,7 @@ def create(directory: Path, spec: MachineSpec, image: disk.Image, airgap: Airgap
     start = None
     if spec.snapshot is not None:
         source = directory.parent.parent / snapshots.FOLDER / str(spec.snapshot)
-        start = partial(snapshots.start_from, source)
+        start = partial(snapshots.copy, source)
     identity = f"{site}/{spec.id}"
     disk.create(directory, image, airgap, host_name(spec.name), identity, asked=spec.image, start=start)
     machine.save()

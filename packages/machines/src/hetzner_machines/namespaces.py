@@ -1,4 +1,4 @@
-"""Network namespaces below /run/netns, and running functions inside of one.
+"""Network namespaces below /run/netns, running functions inside of one, and ending its processes.
 
 ``ip netns add`` makes the same, but with a side effect: a shared mount on /run/netns that would outlive us. A
 thread can enter a network namespace; it must not be reused afterwards.
@@ -6,15 +6,18 @@ thread can enter a network namespace; it must not be reused afterwards.
 
 import contextlib
 import errno
+import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from hetzner_machines import libc, mounts
+from hetzner_machines import libc, mounts, processes
 from hetzner_machines.names import NAMESPACES
 
 T = TypeVar("T")
+
+DEADLINE = 15.0
 
 
 def listing() -> list[str]:
@@ -30,11 +33,6 @@ def exists(name: str) -> bool:
         return path.stat().st_dev == Path("/proc/self/ns/net").stat().st_dev
     except FileNotFoundError:
         return False
-
-
-def inode(name: str) -> int:
-    """The namespace's inode number, as in /proc/PID/ns/net."""
-    return (NAMESPACES / name).stat().st_ino
 
 
 def create(name: str) -> None:
@@ -96,6 +94,27 @@ def inside(name: str, work: Callable[[], T]) -> T:
         return work()
 
     return in_thread(entered)
+
+
+def kill_inside(name: str) -> tuple[set[int], set[int]]:
+    """Kill all processes in a namespace: returns those found, and those that survive 15 s. Blocks."""
+    if not exists(name):
+        return set(), set()
+    inode = (NAMESPACES / name).stat().st_ino
+    return processes.kill_all(lambda: _occupants(inode) - {os.getpid()}, DEADLINE)
+
+
+def _occupants(inode: int) -> set[int]:
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return {pid for pid in pids if _network(pid) == inode}
+
+
+def _network(pid: int) -> int | None:
+    """The namespace of a process; None if it has ended or is a zombie."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").stat().st_ino
+    except OSError:
+        return None
 
 
 def set_kernel(name: str, settings: Mapping[str, str]) -> None:

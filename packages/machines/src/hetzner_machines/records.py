@@ -1,6 +1,5 @@
 """A machine's files on disk, written atomically."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -73,11 +72,6 @@ def write(path: Path, text: str) -> None:
 def write_json(path: Path, record: Any) -> None:
     """Replace a file with a dataclass as JSON."""
     write(path, json.dumps(asdict(record)))
-
-
-def digest(text: str) -> str:
-    """A short hash of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def read_boot(path: Path) -> Boot:

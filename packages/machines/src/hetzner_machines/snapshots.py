@@ -33,17 +33,13 @@ def keep(directory: Path, target: Path, *, running: bool) -> float:
             disk.remove(new)
             new.mkdir(mode=0o700)
             with _still(directory) if running else nullcontext():
-                _copy(directory / "disk", new)
+                copy(directory / "disk", new)
             new.rename(target)
     return round(_size(target) / GB, 3)
 
 
-def start_from(source: Path, new: Path) -> None:
-    """Copy an image into the disk of a new machine. Blocks."""
-    _copy(source, new)
-
-
-def _copy(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path) -> None:
+    """Copy a machine's disk into an image, or an image into the disk of a new machine. Blocks."""
     if _size(source) + RESERVE > shutil.disk_usage(target).free:
         raise DiskFull(target.parent)
     command = ["cp", "--archive", "--reflink=auto", "--", *(str(source / part) for part in KEPT), str(target)]

@@ -15,7 +15,8 @@ def run(site: Site, _arguments: argparse.Namespace) -> int:
     running = daemon.require(
         site
     )  # a shell evaluates what is printed: nothing, while there is nothing to reach
-    stack_settings.ensure_all(site)
+    for stack in stack_settings.STACKS.values():
+        stack_settings.ensure(site, stack)
     built = find_toolchain(site)
     lines = shell_lines(exports(site, built.bin if built else None))
     if running.backend == MACHINES:  # elsewhere no node pulls anything

@@ -22,15 +22,11 @@ _INSTALLATION = 600.0  # seconds
 _BUILD = 120.0
 
 
-def environment_of(root: Path, cache: Path) -> Path:
-    """Folder of the generator's environment; each Python has its own, because a container may bring one."""
-    key = hashlib.sha256((root / REQUIREMENTS).read_bytes() + sys.base_prefix.encode())
-    return cache / f"documentation-{key.hexdigest()[:12]}"
-
-
 def generator(root: Path, cache: Path, progress: Progress) -> Path:
     """The Python of an environment with the generator, made where it is missing."""
-    environment = environment_of(root, cache)
+    # Each Python has an environment of its own, because a container may bring one.
+    key = hashlib.sha256((root / REQUIREMENTS).read_bytes() + sys.base_prefix.encode())
+    environment = cache / f"documentation-{key.hexdigest()[:12]}"
     python = environment / "bin" / "python"
     if python.exists():
         return python

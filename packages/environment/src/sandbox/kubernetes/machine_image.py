@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from hetzner_machines.disk import Image
 from image import toolbox
 from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import container_store, toolchain
@@ -63,16 +64,6 @@ them. Otherwise, each path unit would use an inotify instance of the host."""
 
 
 @dataclass(frozen=True)
-class MachineImage:
-    """What a new machine starts from; both folders must not be written to."""
-
-    rootfs: Path  # root file system, to be used as the lower layer of an overlay
-    # A /var/lib/containerd that holds the images every node needs; copy it by hard links, but its ``*.db``
-    # files by content.
-    container_store: Path
-
-
-@dataclass(frozen=True)
 class _Folders:
     debian: Path
     rootfs: Path
@@ -80,17 +71,17 @@ class _Folders:
     store_without_tools: Path
 
 
-def find(cache: Path) -> MachineImage | None:
+def find(cache: Path) -> Image | None:
     """The image for the current toolchain and files, or None where it has not been built."""
     built = toolchain.find(cache)
     if built is None:
         return None
     folders = _folders(cache, built)
     there = folders.store if folders.store.is_dir() else folders.store_without_tools
-    return MachineImage(folders.rootfs, there) if folders.rootfs.is_dir() and there.is_dir() else None
+    return Image(folders.rootfs, there) if folders.rootfs.is_dir() and there.is_dir() else None
 
 
-def ensure(cache: Path, programs: Toolchain, progress: Progress) -> MachineImage:
+def ensure(cache: Path, programs: Toolchain, progress: Progress) -> Image:
     """The machine image, built where it is missing."""
     folders = _folders(cache, programs)
     if not (folders.rootfs.is_dir() and folders.store.is_dir()):

@@ -26,7 +26,6 @@ CONFIGURATION = "docs/prose/vale.ini"
 SOURCES = (
     "ccm/**/*.py",
     "ccm_pulumi/**/*.py",
-    "ccm_pulumi/**/*.py",
     "infra/**/*.py",
     "packages/*/src/**/*.py",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import resource
@@ -17,7 +18,6 @@ from hetzner_machines import counters, disk, ipv6, namespaces, processes, record
 from hetzner_machines.balancer import config, health, process
 from hetzner_machines.fabric import Fabric
 from hetzner_machines.names import Names
-from hetzner_machines.occupants import kill_inside
 from hetzner_machines.watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -233,7 +233,8 @@ class LoadBalancers:
                 _keep_health(sockets / "stats", directory / "health")
                 process.reload(haproxy, master, printed)
         else:
-            kill_inside(self._names.load_balancer(spec.id))  # a process without a record, after a crash
+            # a process without a record, after a crash
+            namespaces.kill_inside(self._names.load_balancer(spec.id))
             current = directory / "haproxy.cfg"
             haproxy = process.start(self._names.load_balancer(spec.id), current, master, printed)
             records.write_json(directory / "run.json", records.Run(haproxy, None))
@@ -247,7 +248,8 @@ class LoadBalancers:
         """
         current, applied = directory / "haproxy.cfg", directory / "applied"
         texts = config.certificates(spec)
-        folder = directory / f"certificates-{records.digest(json.dumps(texts))}"
+        digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+        folder = directory / f"certificates-{digest[:12]}"
         places = config.Places(str(sockets / "stats"), str(directory / "health"), str(folder), self._ipv6)
         text = config.render(spec, places, _connections())
         if current.exists() and applied.exists() and current.read_text() == text:
@@ -272,7 +274,7 @@ class LoadBalancers:
         known = records.read_run(self._directory(load_balancer_id) / "run.json")
         if known:
             process.end(known.keeper)
-        kill_inside(self._names.load_balancer(load_balancer_id))
+        namespaces.kill_inside(self._names.load_balancer(load_balancer_id))
 
 
 def _port(load_balancer_id: int) -> str:

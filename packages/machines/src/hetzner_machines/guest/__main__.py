@@ -28,9 +28,11 @@ def main() -> None:
     """Run the machine until it ends, and record how."""
     boot, ready = records.read_boot(Path(sys.argv[1])), int(sys.argv[2])
     directory = Path(boot.directory)
-    keeper = _own_identity()
+    keeper = processes.identify(os.getpid())
+    assert keeper is not None, "/proc has no entry for this process, although it is running"
     records.write_json(directory / "run.json", records.Run(keeper, None))
-    _ignore_terminal()
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
     _join(boot.keeper_cgroup)
     with Path(boot.namespace).open() as namespace:
         libc.setns(namespace.fileno(), libc.CLONE_NEWNET)
@@ -50,17 +52,6 @@ def main() -> None:
     os.close(ready)
     _, status = os.waitpid(child, 0)
     records.write(directory / "ended", (reason and f"failed: {reason}") or ending(status))
-
-
-def _own_identity() -> processes.Identity:
-    keeper = processes.identify(os.getpid())
-    assert keeper is not None, "/proc has no entry for this process, although it is running"
-    return keeper
-
-
-def _ignore_terminal() -> None:
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _join(cgroup: str) -> None:
