@@ -213,31 +213,21 @@ def cloud_labels() -> Type:
     return plain(parse, allowed, {})
 
 
-def file() -> Type:
-    """The path of a file that exists; empty: none."""
+def file(in_bucket: str = "", more: str = "") -> Type:
+    """The path of a file that exists, or a text that matches ``in_bucket``; empty: none."""
 
     def parse(value: Any) -> str:
-        if value and not (ROOT / value).is_file():
+        if value and not re.fullmatch(in_bucket, value, re.ASCII) and not (ROOT / value).is_file():
             raise ValueError
         return value
 
-    return plain(parse, "set the path of an existing file, or remove the setting", "")
+    return plain(parse, f"set the path of an existing file, or remove the setting{more}", "")
 
 
 def snapshot() -> Type:
     """The path of a file that exists, or the name of a snapshot in a bucket; empty: none."""
-    in_bucket = re.compile(r"[A-Za-z0-9._-]{0,255}", re.ASCII)
-
-    def parse(value: Any) -> str:
-        if not in_bucket.fullmatch(value) and not (ROOT / value).is_file():
-            raise ValueError
-        return value
-
-    allowed = (
-        "set the path of an existing file, or remove the setting. If etcdSnapshots.s3 is set, you can also "
-        "set the name of a snapshot in the bucket"
-    )
-    return plain(parse, allowed, "")
+    more = ". If etcdSnapshots.s3 is set, you can also set the name of a snapshot in the bucket"
+    return file("[A-Za-z0-9._-]{1,255}", more)
 
 
 def json_of(value: Any, kind: type) -> Any:

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from .errors import HostKeyError, InfraError, RemoteCommandError, UnreachableError
 
@@ -51,26 +51,6 @@ class Host:
         return [*(self.jump.way if self.jump else []), self]
 
 
-class Shell(Protocol):
-    """A connection to a server."""
-
-    @property
-    def host_key(self) -> str:
-        """The server's public host key in OpenSSH's format."""
-        ...
-
-    async def run(self, script: str, *, what: str, timeout: float) -> str:
-        """Runs a shell script and returns what it wrote to standard output. The script is sent to standard
-        input, so that secrets in it never appear in a process list. ``what`` names it in errors, as in
-        "installing k3s". A RemoteCommandError: it ended with another code than 0, or not in time.
-        """
-        ...
-
-    async def feed(self, command: str, content: bytes, *, what: str, timeout: float) -> str:
-        """Runs a command, without secrets in it, with ``content`` as its standard input; else as ``run``."""
-        ...
-
-
 @asynccontextmanager
 async def connect(
     host: Host, *, timeout: float = CONNECT_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -80,7 +60,7 @@ async def connect(
     """
     connections = await _connect(host, timeout, clock)
     try:
-        yield _Connection(host.address, connections[-1])
+        yield Shell(host.address, connections[-1])
     finally:
         await _close(connections)
 
@@ -232,8 +212,8 @@ async def _close(connections: Sequence[asyncssh.SSHClientConnection]) -> None:
         await connection.wait_closed()
 
 
-class _Connection:
-    """The Shell over asyncssh."""
+class Shell:
+    """A connection to a server."""
 
     def __init__(self, address: str, connection: asyncssh.SSHClientConnection) -> None:
         self._address = address
@@ -241,17 +221,20 @@ class _Connection:
 
     @property
     def host_key(self) -> str:
+        """The server's public host key in OpenSSH's format."""
         key = self._connection.get_server_host_key()
         assert key is not None
         return key.export_public_key().decode().strip()
 
     async def run(self, script: str, *, what: str, timeout: float) -> str:
-        return await self._execute("sh -s", script.encode(), what, timeout)
+        """Runs a shell script and returns what it wrote to standard output. The script is sent to standard
+        input, so that secrets in it never appear in a process list. ``what`` names it in errors, as in
+        "installing k3s". A RemoteCommandError: it ended with another code than 0, or not in time.
+        """
+        return await self.feed("sh -s", script.encode(), what=what, timeout=timeout)
 
     async def feed(self, command: str, content: bytes, *, what: str, timeout: float) -> str:
-        return await self._execute(command, content, what, timeout)
-
-    async def _execute(self, command: str, content: bytes, what: str, timeout: float) -> str:
+        """Runs a command, without secrets in it, with ``content`` as its standard input; else as ``run``."""
         import asyncssh  # noqa: PLC0415
 
         try:
