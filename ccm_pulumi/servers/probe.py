@@ -371,11 +371,8 @@ class ServerProvider(Provider):
         """Compares inputs with the state, and makes an update of what differs on the server."""
         known = {key: value for key, value in _news.items() if key != "installation" or not is_unknown(value)}
         result = super().diff(_id, _olds, known)
-        return DiffResult(
-            changes=result.changes or bool(_olds.get(DRIFT)),
-            replaces=result.replaces,
-            delete_before_replace=result.delete_before_replace,
-        )
+        result.changes = result.changes or bool(_olds.get(DRIFT))
+        return result
 
     def where(self, props: Mapping[str, Any]) -> str:
         """What begins a line about the server."""

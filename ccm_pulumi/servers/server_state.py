@@ -10,10 +10,10 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
+from pulumi.dynamic import CheckResult, CreateResult, ReadResult, UpdateResult
 
 from ..lib.cloud_api import Cloud, Patience, change, everything, fetcher, power_off, read_server
-from ..lib.dynamic import CloudProvider, ProviderResource, changed_inputs, is_unknown
+from ..lib.dynamic import CloudProvider, ProviderResource, is_unknown
 from ..lib.errors import CloudError, InfraError
 from .network import Network
 
@@ -29,6 +29,8 @@ class ServerStateProvider(CloudProvider):
     """Attaches a server to its subnet, and switches it on."""
 
     replaced_by = ("server_id",)
+    ignored_inputs = ("ip", "subnet_range")
+    """``check`` reads the address from the cloud. If the range changes, ``subnet_id`` changes, too."""
 
     def check(self, _olds: dict[str, Any], news: dict[str, Any]) -> CheckResult:
         """Adds the address as far as a preview can know it."""
@@ -39,12 +41,6 @@ class ServerStateProvider(CloudProvider):
             # a stack of an earlier version has servers without this resource
             ip = _address(_server(self.cloud(), news["server_id"]), network_of(news))
         return CheckResult({**news, "ip": ip}, [])
-
-    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Compares without the address, which is found, and the range: another range is another subnet."""
-        names = [name for name in changed_inputs(_olds, _news) if name not in ("ip", "subnet_range")]
-        replaces = [name for name in names if name in self.replaced_by]
-        return DiffResult(changes=bool(names), replaces=replaces, delete_before_replace=True)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Attaches the server, with any address; one that is attached already has its address."""
