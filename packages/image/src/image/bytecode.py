@@ -18,10 +18,10 @@ from pathlib import Path
 from uv import find_uv_bin
 
 from image import recipe
-from image.layer import archive
+from image.layer import archive, extract
 from image.platforms import Platform
 from image.tools import run
-from image.tree import Entry, File, Link, Tree, parents
+from image.tree import Entry, File, Folder, Tree
 
 _SECONDS = 300.0
 _PROGRAM = Path(__file__).with_name("compile_here.py")
@@ -65,15 +65,8 @@ def unfold(tree: Tree, folder: Path) -> None:
         return
     partial = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
-    for name in sorted({parent for path in tree for parent in parents(path)}):
-        (partial / name).mkdir(parents=True, exist_ok=True)
-    for path, entry in tree.items():
-        match entry:
-            case File(content, executable):
-                (partial / path).write_bytes(content)
-                (partial / path).chmod(0o755 if executable else 0o644)
-            case Link(target):
-                (partial / path).symlink_to(target)
+    files = {path: entry for path, entry in tree.items() if not isinstance(entry, Folder)}
+    extract(archive(files, epoch=0), partial)
     partial.replace(folder)
 
 

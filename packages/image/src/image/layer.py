@@ -37,7 +37,11 @@ def make_layer(tree: Tree, epoch: int) -> Layer:
 
 def unpack(content: bytes, folder: Path) -> None:
     """Unpack a compressed layer of ours over the content of the image's root folder."""
-    plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(content)).read()
+    extract(zstandard.ZstdDecompressor().stream_reader(io.BytesIO(content)).read(), folder)
+
+
+def extract(plain: bytes, folder: Path) -> None:
+    """Write the files of an uncompressed :func:`archive` into a folder."""
     with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
         # as an attribute: the Python of Debian 12 has no filters, and takes no argument for them
         tar.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import platform as host
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from hetzner_emulator.resources.certificates import pem
 from image import debian, lockfile
 from image.build import forget_oldest
 from image.layer import Layer, make_layer
 from image.mirror import open_mirror
-from image.oci import CONTAINERD_NAME, Blob, Image, describe, index_of, write_layout
+from image.oci import Blob, Image, describe, index_of, read_layout, write_layout
 from image.platforms import Platform, of_machine
 from image.recipe import EPOCH
 from image.registry import parse_target, push
@@ -56,27 +53,11 @@ def ensure(cache: Path, programs: Sequence[Path], *, large: bool, progress: Prog
 
 def bring(crane: Path, archive: Path, address: str) -> None:
     """Push what tests pull to the sandbox's registry, where machines look first for any image."""
-    with tarfile.open(archive) as tar:
-        named = {
-            entry["annotations"][CONTAINERD_NAME]: entry
-            for entry in json.loads(_content(tar, "index.json"))["manifests"]
-        }
-        for name in recipe.PULLED:
-            manifest = _blob(tar, named[f"{recipe.HOST}/{name}"])
-            below = json.loads(manifest.content)
-            blobs = [_blob(tar, descriptor) for descriptor in (below["config"], *below["layers"])]
-            push(crane, parse_target(f"{address}/{name}"), manifest, blobs)
-
-
-def _blob(tar: tarfile.TarFile, descriptor: Mapping[str, Any]) -> Blob:
-    content = _content(tar, f"blobs/{descriptor['digest'].replace(':', '/')}")
-    return Blob(descriptor["mediaType"], content)
-
-
-def _content(tar: tarfile.TarFile, name: str) -> bytes:
-    file = tar.extractfile(name)
-    assert file is not None  # write_layout writes nothing but files
-    return file.read()
+    with archive.open("rb") as file:
+        named = read_layout(file)
+    for name in recipe.PULLED:
+        image = named[f"{recipe.HOST}/{name}"]
+        push(crane, parse_target(f"{address}/{name}"), image.manifest, image.blobs)
 
 
 def _key(programs: Sequence[Path], platform: Platform) -> str:
