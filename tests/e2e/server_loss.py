@@ -16,11 +16,12 @@ def save_snapshot(clone: Clone, role: str = "control") -> str:
     return saved.partition("Snapshot ")[2].partition(" saved")[0]
 
 
-def take_snapshot(clone: Clone, file: Path, role: str = "control") -> None:
-    """Save etcd on a control server, and bring the snapshot here."""
+def take_snapshot(clone: Clone, file: Path, role: str = "control") -> str:
+    """Save etcd on a control server, and copy the snapshot to this host. Returns the file's path."""
     name = save_snapshot(clone, role)
     taken = clone.dev("ssh", role, f"base64 -w0 {FOLDER}/{name}").stdout
     file.write_bytes(base64.b64decode(taken.strip().splitlines()[-1]))
+    return str(file)
 
 
 def lose(clone: Clone, roles: Collection[str]) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from hetzner_machines.topology import Uplink
 from tests import object_store
-from tests.e2e import server_loss
+from tests.e2e import server_loss, workload
 from tests.e2e.cluster_changes import CONTROLS
 from tests.e2e.cluster_state import changed, identity, provider_ids
 from tests.e2e.conftest import eventually
@@ -10,43 +10,27 @@ from tests.e2e.looks import load_balancer_ip, targets
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(1200)]
 
-WORKLOAD = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      nodeSelector: {kubernetes.io/hostname: ccm-from-scratch-worker-1}
-      containers:
-        - {name: web, image: docker.io/traefik/whoami:v1.11.0}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, annotations: {load-balancer.hetzner.cloud/location: fsn1}}
-spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
-"""
-
 
 def balancer(clone):
     (one,) = clone.api("/load_balancers")["load_balancers"]
     return one
 
 
-def lost_and_brought_back(clone, roles):
-    """Lose control servers, and begin again from a snapshot: workers, load balancer and objects stay."""
+def lost_and_brought_back(clone, roles, save):
+    """Delete control servers, and restore the cluster: workers, load balancer and objects stay.
+
+    ``save`` saves a snapshot, and returns the value of ``restoreFrom`` for it.
+    """
     before = clone.server_ids()
     assert sorted(before) == [*roles, "worker-1"]
     eventually(lambda: targets(clone) == set(before.values()), 120, "all servers behind the load balancer")
     found = (balancer(clone)["id"], load_balancer_ip(clone, "service/web"))
     uid = clone.kubectl("get", "service", "web")["metadata"]["uid"]
     ran = containers(clone)
-    server_loss.take_snapshot(clone, clone.root / "taken")
+    snapshot = save()
 
     server_loss.lose(clone, roles)
-    clone.configure(restoreFrom=str(clone.root / "taken"))
+    clone.configure(restoreFrom=snapshot)
     clone.dev("up")
 
     after = clone.server_ids()
@@ -97,40 +81,27 @@ def test_the_only_control_server_gets_etcd_and_is_lost_without_a_snapshot(clone,
 
 
 def test_the_only_control_server_is_lost_and_the_cluster_comes_back(clone):
-    (clone.root / "workload.yaml").write_text(WORKLOAD)
-    clone.dev("kubectl", "apply", "-f", "workload.yaml")
-    clone.dev("kubectl", "rollout", "status", "deployment/web", "--timeout=120s")
-    eventually(lambda: load_balancer_ip(clone, "service/web"), 120, "an address")
-    lost_and_brought_back(clone, CONTROLS[:1])
+    workload.deploy(clone)
+    lost_and_brought_back(clone, CONTROLS[:1], lambda: server_loss.take_snapshot(clone, clone.root / "taken"))
 
 
-def test_all_control_servers_are_lost_and_the_cluster_comes_back(clone):
+def test_all_control_servers_are_lost_and_the_cluster_comes_back_out_of_a_bucket(clone):
+    """Machines reach the store at the host's end of their uplink."""
     clone.configure(controlCount=3)
     clone.dev("up")
-    said = clone.dev("ssh", "control-2", "cat /etc/systemd/system/k3s.service").stdout
-    assert "'--etcd-snapshot-schedule-cron=0 */6 * * *'" in said
-    lost_and_brought_back(clone, CONTROLS)
-
-
-def test_the_snapshot_comes_out_of_a_bucket(clone):
-    """Machines reach the store at the host's end of their uplink."""
-    before = clone.server_ids()
-    assert sorted(before) == [*CONTROLS, "worker-1"]
     with object_store.running("backups", "ME", Uplink.of(clone.site.public_range).host) as store:
         opens = {"accessKey": "ME", "secretKey": "secret-of-the-bucket", "insecure": True}
         bucket = {"endpoint": store.address, "bucket": "backups", "folder": "of/mine", **opens}
-        clone.configure(etcdSnapshots={"s3": bucket}, restoreFrom="")
+        clone.configure(etcdSnapshots={"schedule": "0 */6 * * *", "retention": 9, "s3": bucket})
         clone.dev("up")
-        name = server_loss.save_snapshot(clone)
-        assert f"of/mine/{name}" in store.objects
-        seen = clone.dev("ssh", "control", "ps -ef; cat /etc/systemd/system/k3s.service").stdout
-        assert opens["secretKey"] not in seen
+        for role in CONTROLS:
+            seen = clone.dev("ssh", role, "ps -ef; cat /etc/systemd/system/k3s.service").stdout
+            assert "'--etcd-snapshot-schedule-cron=0 */6 * * *'" in seen
+            assert opens["secretKey"] not in seen
 
-        server_loss.lose(clone, CONTROLS)
-        clone.configure(restoreFrom=name)
-        clone.dev("up")
+        def saved():
+            name = server_loss.save_snapshot(clone)
+            assert f"of/mine/{name}" in store.objects
+            return name
 
-        after = clone.server_ids()
-        assert after["worker-1"] == before["worker-1"]
-        assert not {after[role] for role in CONTROLS} & {*before.values()}
-        eventually(lambda: provider_ids(clone.nodes()) == after, 60, "every Node is its own server's")
+        lost_and_brought_back(clone, CONTROLS, saved)
