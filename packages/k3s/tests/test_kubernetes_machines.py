@@ -8,7 +8,7 @@ from machines_lab import CommandFailedError, started_lab
 
 pytestmark = [pytest.mark.machines, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 
-WEB = b"""
+WEB = """
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: web}
