@@ -1,9 +1,8 @@
 import os
 import ssl
-import threading
 import tomllib
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -18,20 +17,12 @@ from ccm.hetzner.api.api_errors import Unavailable
 from ccm.hetzner.robot.client import RobotClient
 from ccm.hetzner.settings import Secret
 from ccm.http_client import EnvironmentAdapter, proxy_for
+from tests.http_server import Json, serving
 
 
-class _Answer(BaseHTTPRequestHandler):
+class _Answer(Json, BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def do_CONNECT(self) -> None:
-        self.server.asked.append(self.path)  # type: ignore[attr-defined]
-        self.send_error(502)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(200, None)
 
 
 @pytest.fixture
@@ -43,14 +34,8 @@ def authority() -> trustme.CA:
 def server(authority: trustme.CA) -> Iterator[str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _Answer)
-    http.socket = context.wrap_socket(http.socket, server_side=True)
-    thread = threading.Thread(target=http.serve_forever)
-    thread.start()
-    yield f"https://localhost:{http.server_port}"
-    http.shutdown()
-    thread.join()
-    http.server_close()
+    with serving(_Answer, context) as port:
+        yield f"https://localhost:{port}"
 
 
 @pytest.fixture(autouse=True)
@@ -116,11 +101,15 @@ def open_api(endpoint: str) -> HetznerApi:
 
 
 async def test_the_proxy_is_asked_for_by_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Answer) as proxy:
-        proxy.asked = []  # type: ignore[attr-defined]
-        thread = threading.Thread(target=proxy.serve_forever)
-        thread.start()
-        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.server_port}")
+    asked = set()
+
+    class Proxy(Json, BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:
+            asked.add(self.path)
+            self.send_error(502)
+
+    with serving(Proxy) as port:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
         robot = RobotClient("https://robot.example", Secret("me"), Secret("secret"))
         with pytest.raises(CloudUnavailable):
             await robot.server(7)
@@ -129,9 +118,7 @@ async def test_the_proxy_is_asked_for_by_all_clients(monkeypatch: pytest.MonkeyP
         with pytest.raises(Unavailable):
             await api.request("POST", "/x", priority=Priority.NODES)  # is not repeated
         await api.close()
-        proxy.shutdown()
-        thread.join()
-        assert set(proxy.asked) == {"robot.example:443", "api.example:443"}  # type: ignore[attr-defined]
+    assert asked == {"robot.example:443", "api.example:443"}
 
 
 @pytest.mark.parametrize(
