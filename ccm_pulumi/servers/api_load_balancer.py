@@ -63,7 +63,10 @@ class ApiEndpoint(pulumi.ComponentResource):
             location=settings.location,
             labels={**labels, "role": ROLE},
             delete_protection=settings.protect,
-            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
+            # No setting contains the type, so a type that somebody has chosen by hand stays.
+            opts=pulumi.ResourceOptions(
+                parent=self, delete_before_replace=True, ignore_changes=["load_balancer_type"]
+            ),
         )
 
     def _targets(self, labels: Mapping[str, str], options: pulumi.ResourceOptions) -> None:

@@ -86,10 +86,14 @@ def public_address(balancer):
     return balancer["public_net"]["ipv4"]["ip"]
 
 
-def api_address(clone):
-    """The public address of the Kubernetes API's load balancer."""
+def api_balancer(clone):
+    """The load balancer of the Kubernetes API."""
     found = clone.api("/load_balancers")["load_balancers"]
-    return next(public_address(item) for item in found if item["name"].endswith("-api"))
+    return next(item for item in found if item["name"].endswith("-api"))
+
+
+def api_address(clone):
+    return public_address(api_balancer(clone))
 
 
 def nothing_to_do(clone):

@@ -4,7 +4,7 @@ from tests.e2e import workload
 from tests.e2e.cluster_changes import CONTROLS
 from tests.e2e.cluster_state import identity, members, provider_ids
 from tests.e2e.conftest import eventually
-from tests.e2e.looks import api_address, default_route, nothing_to_do
+from tests.e2e.looks import api_address, api_balancer, default_route, nothing_to_do
 from tests.e2e.probing_clients import ServiceClient
 
 pytestmark = [pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -40,6 +40,9 @@ def test_a_control_server_that_is_lost_is_replaced_and_nothing_else_is(three):
     # from a control server to the Service's own address, and by it to a Pod on the worker
     cluster_ip = three.kubectl("get", "service", "web")["spec"]["clusterIP"]
     assert "Hostname" in three.dev("ssh", "control", "curl", "-s", "--max-time", "10", cluster_ip).stdout
+    # a type that somebody has chosen in the Console stays
+    enlarge = f"/load_balancers/{api_balancer(three)['id']}/actions/change_type"
+    three.api(enlarge, {"load_balancer_type": "lb21"}, "POST")
     before, cluster = three.server_ids(), identity(three)
     with ServiceClient(url) as client:
         three.api(f"/servers/{before['control-2']}", method="DELETE")
@@ -50,6 +53,7 @@ def test_a_control_server_that_is_lost_is_replaced_and_nothing_else_is(three):
     assert {role for role in after if after[role] != before[role]} == {"control-2"}
     assert members(three) == {*CONTROLS}
     assert identity(three) == cluster
+    assert api_balancer(three)["load_balancer_type"]["name"] == "lb21"
     assert client.answered > 100
     eventually(
         lambda: provider_ids(three.nodes()) == node_ids(three), 60, "every Node has the ID of its server"
