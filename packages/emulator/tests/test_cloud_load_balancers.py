@@ -296,14 +296,16 @@ async def test_the_backend_gets_the_complete_service(start: Start):
     backend = RecordingBackend()
     emulator = await start(backend)
     http = {"certificates": [await managed(emulator)], "redirect_http": True, "sticky_sessions": True}
-    await make(emulator, services=[{"protocol": "https", "destination_port": 8443, "http": http}])
+    check = {"protocol": "http", "http": {"domain": "a.example", "status_codes": ["2??", "404"]}}
+    https = {"protocol": "https", "destination_port": 8443, "http": http, "health_check": check}
+    await make(emulator, services=[https])
     (sent,) = last(backend).services
     assert (sent.protocol, sent.listen_port, sent.destination_port) == ("https", 443, 8443)
     assert sent.redirect_http
     assert sent.sticky_sessions
     assert "BEGIN CERTIFICATE" in sent.certificates[0]
     assert "BEGIN PRIVATE KEY" in sent.certificates[0]
-    assert sent.health_check.status_codes == ("2??", "3??")
+    assert (sent.health_check.domain, sent.health_check.status_codes) == ("a.example", ("2??", "404"))
 
 
 async def test_on_primary_ips(emulator: Emulator):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -14,43 +14,9 @@ from hetzner_emulator.models.networks import Holder
 from hetzner_emulator.models.primary_ips import PrimaryIp
 from hetzner_emulator.models.servers import Server, address, selected
 from hetzner_emulator.state.records import Indexes, record
-from hetzner_emulator.wire.fields import Fields
 
 INCLUDED_TRAFFIC = 20 * 1024**4
-
-
-class Setting(NamedTuple):
-    """A field that the request for a load balancer and the action ``change_<name>`` set alike."""
-
-    name: str  # the field of LoadBalancer, and of the API's
-    read: Callable[..., Any]  # the method of Fields that reads it
-    allowed: dict[str, Any]  # its further arguments; `default` is the value of a new load balancer
-    # the only member of the API's field, which is an object; empty if the field is the value itself
-    key: str = ""
-
-    def created(self, fields: Fields) -> Any:
-        """The value in a request for a new load balancer."""
-        inner = fields.object(self.name) if self.key else fields
-        return self.read(inner, self.key or self.name, **self.allowed)
-
-    def changed(self, fields: Fields) -> Any:
-        """The value in the body of the action."""
-        return self.read(fields, self.key or self.name, **self.allowed, required=True)
-
-    def wire(self, balancer: LoadBalancer) -> Any:
-        """The field as the API shows it."""
-        value = getattr(balancer, self.name)
-        return {self.key: value} if self.key else value
-
-
-SETTINGS = (
-    Setting(
-        "algorithm",
-        Fields.choice,
-        {"allowed": ("round_robin", "least_connections"), "default": "round_robin"},
-        key="type",
-    ),
-)
+ALGORITHMS = ("round_robin", "least_connections")
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -94,7 +60,7 @@ class LoadBalancer(Holder):
     location: str  # name
     ipv4: str
     ipv6: str
-    algorithm: str = "round_robin"  # either `round_robin` or `least_connections`
+    algorithm: str = "round_robin"  # one of `ALGORITHMS`
     public_enabled: bool = True  # whether it accepts connections to them
     # IDs by `ipv4` and `ipv6`; without an address that Hetzner manages
     primary_ips: dict[str, int] = msgspec.field(default_factory=dict)
@@ -158,7 +124,7 @@ def load_balancer_wire(cloud: Cloud, balancer: LoadBalancer) -> dict[str, Any]:
         "protection": {"delete": balancer.protected},
         "services": balancer.services,
         "targets": [_target_wire(cloud, balancer, target) for target in balancer.targets],
-        **{one.name: one.wire(balancer) for one in SETTINGS},
+        "algorithm": {"type": balancer.algorithm},
         "outgoing_traffic": 0,
         "ingoing_traffic": 0,
         "included_traffic": INCLUDED_TRAFFIC,

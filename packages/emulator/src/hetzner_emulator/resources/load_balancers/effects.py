@@ -9,13 +9,7 @@ import msgspec
 from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.actions.effects import effect, removal, undo
 from hetzner_emulator.actions.events import announce, reaction
-from hetzner_emulator.backend import (
-    BackendError,
-    HealthCheck,
-    LoadBalancerService,
-    LoadBalancerSpec,
-    LoadBalancerTarget,
-)
+from hetzner_emulator.backend import BackendError, LoadBalancerService, LoadBalancerSpec, LoadBalancerTarget
 from hetzner_emulator.cloud import Cloud
 from hetzner_emulator.errors import ApiError
 from hetzner_emulator.models.catalogs import LOAD_BALANCER_TYPES
@@ -45,40 +39,13 @@ def _spec(cloud: Cloud, balancer: LoadBalancer) -> LoadBalancerSpec:
 
 
 def _service(cloud: Cloud, service: dict[str, Any]) -> LoadBalancerService:
-    http, check = service.get("http", {}), service["health_check"]
-    options = {
-        name: http[name]
-        for name in ("sticky_sessions", "cookie_name", "cookie_lifetime", "timeout_idle")
-        if http
-    }
     found = [cloud.store.find(Certificate, identity) for identity in certificates_of(service)]
     chains = [c.certificate + "\n" + c.private_key for c in found if c is not None and c.certificate]
-    return LoadBalancerService(
-        protocol=service["protocol"],
-        listen_port=service["listen_port"],
-        destination_port=service["destination_port"],
-        proxyprotocol=service["proxyprotocol"],
-        health_check=_health_check(check),
-        redirect_http=http.get("redirect_http", False),
-        certificates=tuple(chains),
-        **options,
-    )
-
-
-def _health_check(check: dict[str, Any]) -> HealthCheck:
-    basic = {name: check[name] for name in ("protocol", "port", "interval", "timeout", "retries")}
-    http = check.get("http")
-    if http is None:
-        return HealthCheck(**basic)
-    codes = tuple(http["status_codes"])
-    return HealthCheck(
-        **basic,
-        domain=http["domain"] or None,
-        path=http["path"],
-        response=http["response"],
-        status_codes=codes,
-        tls=http["tls"],
-    )
+    check = service["health_check"]
+    http = check.get("http", {})
+    health = {**check, **http, "domain": http.get("domain") or None}
+    values = {**service, **service.get("http", {}), "health_check": health, "certificates": chains}
+    return msgspec.convert(values, LoadBalancerService)
 
 
 def _targets(cloud: Cloud, balancer: LoadBalancer) -> Iterator[LoadBalancerTarget]:

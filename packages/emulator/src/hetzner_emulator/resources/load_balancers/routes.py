@@ -12,9 +12,8 @@ from hetzner_emulator.errors import ApiError
 from hetzner_emulator.models.catalogs import LOAD_BALANCER_TYPES, LOCATION_CATALOG
 from hetzner_emulator.models.certificates import Certificate
 from hetzner_emulator.models.load_balancers import (
-    SETTINGS,
+    ALGORITHMS,
     LoadBalancer,
-    Setting,
     certificates_of,
     load_balancer_wire,
     primary_ip_of,
@@ -82,7 +81,7 @@ def _read(call: Call, fields: Fields) -> LoadBalancer:
     cloud = call.cloud
     name, labels = LOAD_BALANCERS.read_name(fields), fields.labels()
     kind = fields.reference("load_balancer_type", required=True)
-    settings = {one.name: one.created(fields) for one in SETTINGS}
+    algorithm = fields.object("algorithm").choice("type", ALGORITHMS, "round_robin")
     zone = fields.choice("network_zone", NETWORK_ZONES)
     location = fields.reference("location")
     if bool(zone) == bool(location):
@@ -109,7 +108,7 @@ def _read(call: Call, fields: Fields) -> LoadBalancer:
         location=place,
         ipv4=ipv4,
         ipv6=ipv6,
-        **settings,
+        algorithm=algorithm,
         public_enabled=public,
         primary_ips={family: ip.id for family, ip in primary.items()},
         dns_ptr={} if "ipv4" in primary else {ipv4: default_name(ipv4)},
@@ -215,18 +214,11 @@ async def _detach(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
     return await _change(call, "detach_from_network", balancer, attachments=[])
 
 
-def _register(setting: Setting) -> None:
-    name = f"change_{setting.name}"
-
-    @LOAD_BALANCERS.action(name)
-    async def change(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
-        value = setting.changed(fields)
-        fields.check()
-        return await _change(call, name, balancer, **{setting.name: value})
-
-
-for _one in SETTINGS:
-    _register(_one)
+@LOAD_BALANCERS.action("change_algorithm")
+async def _change_algorithm(call: Call, balancer: LoadBalancer, fields: Fields) -> Reply:
+    algorithm = fields.choice("type", ALGORITHMS, "round_robin", required=True)
+    fields.check()
+    return await _change(call, "change_algorithm", balancer, algorithm=algorithm)
 
 
 @LOAD_BALANCERS.action("change_type")
