@@ -4,10 +4,11 @@ import base64
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ccm.errors import ConfigurationError
 from ccm.kube.errors import NotFound
-from ccm.kube.objects import ConfigMap, Part
+from ccm.kube.objects import ConfigMap
 from ccm.kube.protocol import Transport
 
 _PATHS = {"deployment": "deployments", "daemonset": "daemonsets"}
@@ -16,114 +17,10 @@ _FILE = "_FILE"
 Content = Mapping[str, str]
 Source = tuple[str, str]
 """A Secret or ConfigMap: ``secrets`` or ``configmaps``, and its name."""
-
-
-# These have the fields of k8s.io/api/core/v1 and apps/v1 that settings come from.
-class _KeyReference(Part, frozen=True):
-    name: str = ""
-    key: str = ""
-
-
-class _ValueFrom(Part, frozen=True):
-    """Where a variable's value comes from; other origins are known to the Pod only."""
-
-    secret_key_ref: _KeyReference | None = None
-    config_map_key_ref: _KeyReference | None = None
-
-
-class _Variable(Part, frozen=True):
-    name: str = ""
-    value: str = ""
-    value_from: _ValueFrom | None = None
-
-
-class _AllOf(Part, frozen=True):
-    prefix: str = ""
-    secret_ref: _KeyReference | None = None
-    config_map_ref: _KeyReference | None = None
-
-
-class _Mount(Part, frozen=True):
-    name: str = ""
-    mount_path: str = ""
-    sub_path: str = ""
-
-
-class _File(Part, frozen=True):
-    key: str = ""
-    path: str = ""
-
-
-class _Files(Part, frozen=True):
-    """A Secret or ConfigMap as files. Its name is in ``secret_name`` or ``name``."""
-
-    secret_name: str = ""
-    name: str = ""
-    items: tuple[_File, ...] = ()
-
-
-class _Projection(Part, frozen=True):
-    secret: _Files | None = None
-    config_map: _Files | None = None
-
-
-class _Projected(Part, frozen=True):
-    sources: tuple[_Projection, ...] = ()
-
-
-class _Volume(Part, frozen=True):
-    """A volume. Only its name is read if its kind can't contain settings."""
-
-    name: str = ""
-    secret: _Files | None = None
-    config_map: _Files | None = None
-    projected: _Projected = _Projected()
-
-
-class _Container(Part, frozen=True):
-    command: tuple[str, ...] = ()
-    args: tuple[str, ...] = ()
-    env: tuple[_Variable, ...] = ()
-    env_from: tuple[_AllOf, ...] = ()
-    volume_mounts: tuple[_Mount, ...] = ()
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """The words from the first flag on. Charts write flags into the command or into the arguments."""
-        words = self.command + self.args
-        first = next((place for place, word in enumerate(words) if word.startswith("--")), len(words))
-        return words[first:]
-
-
-class PodSpec(Part, frozen=True):
-    """The fields of a Pod that determine the settings of its program."""
-
-    containers: tuple[_Container, ...] = ()
-    volumes: tuple[_Volume, ...] = ()
-
-    @property
-    def manager(self) -> _Container:
-        """The container with a cloud provider's flags, or the first."""
-        chosen = [
-            container
-            for container in self.containers
-            if any("--cloud-provider" in word for word in container.flags)
-        ]
-        return [*chosen, *self.containers, _Container()][0]
-
-
-class _Template(Part, frozen=True):
-    spec: PodSpec = PodSpec()
-
-
-class _WorkloadSpec(Part, frozen=True):
-    template: _Template = _Template()
-
-
-class Workload(Part, frozen=True):
-    """A Deployment or DaemonSet."""
-
-    spec: _WorkloadSpec = _WorkloadSpec()
+Object = Mapping[str, Any]
+"""A part of a Deployment or DaemonSet as JSON, with the fields of k8s.io/api/core/v1 and apps/v1."""
+_KINDS = (("secrets", "secret"), ("configmaps", "configMap"))
+"""The kinds of a Source, and the first part of the fields that refer to them."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +52,7 @@ async def settings_from(name: str, transport: Transport, own: Mapping[str, str])
     namespace = rest[0] if len(rest) == 2 else "kube-system"
     path = f"/apis/apps/v1/namespaces/{namespace}/{_PATHS[kind]}/{rest[-1]}"
     try:
-        pod = (await transport.get(path, Workload)).spec.template.spec
+        pod = pod_of(await transport.get(path, dict[str, Any]))
     except NotFound:
         raise ConfigurationError(
             [f"plan: --settings-from: there is no {kind} {rest[-1]} in namespace {namespace}"]
@@ -176,43 +73,67 @@ async def _content(transport: Transport, namespace: str, source: Source) -> Cont
     return {key: base64.b64decode(value).decode(errors="replace") for key, value in found.data.items()}
 
 
-def sources(pod: PodSpec, own: Mapping[str, str]) -> list[Source]:
+def pod_of(workload: Object) -> Object:
+    """The spec of the Pods of a Deployment or DaemonSet."""
+    spec: Object = workload["spec"]["template"]["spec"]
+    return spec
+
+
+def _manager(pod: Object) -> Object:
+    """The container with a cloud provider's flags, or the first."""
+    for container in pod["containers"]:
+        if any("--cloud-provider" in word for word in _flags(container)):
+            return container
+    return pod["containers"][0]
+
+
+def _flags(container: Object) -> list[str]:
+    """The words from the first flag on. Charts write flags into the command or into the arguments."""
+    words = [*container.get("command", ()), *container.get("args", ())]
+    first = next((place for place, word in enumerate(words) if word.startswith("--")), len(words))
+    return words[first:]
+
+
+def sources(pod: Object, own: Mapping[str, str]) -> list[Source]:
     """The Secrets and ConfigMaps whose content is needed."""
-    needed = [source for source_entry in pod.manager.env_from if (source := _all_of(source_entry))]
-    for variable in pod.manager.env:
-        if variable.name in own or variable.name.removesuffix(_FILE) in own:
+    manager = _manager(pod)
+    needed = [reference[0] for entry in manager.get("envFrom", ()) if (reference := _reference(entry, "Ref"))]
+    for variable in manager.get("env", ()):
+        name = variable["name"]
+        if name in own or name.removesuffix(_FILE) in own:
             continue
         if reference := _key_of(variable):
             needed.append(reference[0])
-        elif variable.name.endswith(_FILE):
-            needed += [source for source, _ in _files(pod, variable.value)]
+        elif name.endswith(_FILE):
+            needed += [source for source, _ in _files(pod, variable.get("value", ""))]
     return list(dict.fromkeys(needed))
 
 
-def settings(pod: PodSpec, contents: Mapping[Source, Content], own: Mapping[str, str]) -> Deployed:
+def settings(pod: Object, contents: Mapping[Source, Content], own: Mapping[str, str]) -> Deployed:
     """Put flags and variables together; ``contents`` are those of :func:`sources`."""
-    variables: dict[str, str] = {}
-    for source_entry in pod.manager.env_from:
-        content = contents.get(_all_of(source_entry) or ("", ""), {})
-        variables |= {source_entry.prefix + key: value for key, value in content.items()}
-    for variable in pod.manager.env:
+    manager, variables = _manager(pod), dict[str, str]()
+    for entry in manager.get("envFrom", ()):
+        source, _ = _reference(entry, "Ref") or (("", ""), "")
+        prefix = entry.get("prefix", "")
+        variables |= {prefix + key: value for key, value in contents.get(source, {}).items()}
+    for variable in manager.get("env", ()):
         value = _value(variable, contents)
         if value is not None:
-            variables[variable.name] = _expanded(value, variables)
-    flags = tuple(_expanded(word, {**variables, **own}) for word in pod.manager.flags)
+            variables[variable["name"]] = _expanded(value, variables)
+    flags = tuple(_expanded(word, {**variables, **own}) for word in _flags(manager))
     found = _without_files(pod, variables, contents)
     mine = {
         name: value
         for name, value in found.items()
         if not {name, name.removesuffix(_FILE), name + _FILE} & own.keys()
     }
-    both = {variable.name for variable in pod.manager.env} | variables.keys()
+    both = {variable["name"] for variable in manager.get("env", ())} | variables.keys()
     shared = {name.removesuffix(_FILE) for name in both} & own.keys()
     return Deployed(flags, mine, tuple(sorted(shared)))
 
 
 def _without_files(
-    pod: PodSpec, variables: Mapping[str, str], contents: Mapping[Source, Content]
+    pod: Object, variables: Mapping[str, str], contents: Mapping[Source, Content]
 ) -> dict[str, str]:
     """Replace ``X_FILE``, which names a file in the Pod, by ``X`` with the file's content if known."""
     result: dict[str, str] = {}
@@ -226,46 +147,43 @@ def _without_files(
     return result
 
 
-def _key_of(variable: _Variable) -> tuple[Source, str] | None:
-    """The Secret or ConfigMap, and the key, from which a variable's value comes."""
-    origin = variable.value_from or _ValueFrom()
-    if origin.secret_key_ref:
-        return ("secrets", origin.secret_key_ref.name), origin.secret_key_ref.key
-    if origin.config_map_key_ref:
-        return ("configmaps", origin.config_map_key_ref.name), origin.config_map_key_ref.key
+def _reference(part: Object, suffix: str) -> tuple[Source, str] | None:
+    """The Secret or ConfigMap to which a field refers, and the key in it."""
+    for kind, field in _KINDS:
+        if found := part.get(field + suffix):
+            return (kind, found.get("name", "")), found.get("key", "")
     return None
 
 
-def _all_of(entry: _AllOf) -> Source | None:
-    if entry.secret_ref:
-        return "secrets", entry.secret_ref.name
-    return ("configmaps", entry.config_map_ref.name) if entry.config_map_ref else None
+def _key_of(variable: Object) -> tuple[Source, str] | None:
+    """The Secret or ConfigMap, and the key, from which a variable's value comes."""
+    return _reference(variable.get("valueFrom", {}), "KeyRef")
 
 
-def _value(variable: _Variable, contents: Mapping[Source, Content]) -> str | None:
+def _value(variable: Object, contents: Mapping[Source, Content]) -> str | None:
     """The value. None = an optional key is missing, or only the Pod knows the value, like its node."""
     if reference := _key_of(variable):
         source, key = reference
         return contents.get(source, {}).get(key)
-    return None if variable.value_from else variable.value
+    return None if "valueFrom" in variable else variable.get("value", "")
 
 
-def _files(pod: PodSpec, path: str) -> Iterator[tuple[Source, str]]:
+def _files(pod: Object, path: str) -> Iterator[tuple[Source, str]]:
     """The possible Secrets or ConfigMaps, and their keys, of a file in the container."""
-    for mount in pod.manager.volume_mounts:
-        folder = mount.mount_path.rstrip("/") + "/"
-        if not path.startswith(folder) or mount.sub_path:
+    for mount in _manager(pod).get("volumeMounts", ()):
+        folder = mount["mountPath"].rstrip("/") + "/"
+        if not path.startswith(folder) or mount.get("subPath"):
             continue
         relative = path.removeprefix(folder)
-        for volume in pod.volumes:
-            if volume.name != mount.name:
+        for volume in pod.get("volumes", ()):
+            if volume["name"] != mount["name"]:
                 continue
-            parts = [_Projection(volume.secret, volume.config_map), *volume.projected.sources]
-            for part in parts:
-                for kind, files in (("secrets", part.secret), ("configmaps", part.config_map)):
-                    if files:
-                        keys = {item.path: item.key for item in files.items}
-                        yield (kind, files.secret_name or files.name), keys.get(relative, relative)
+            for part in (volume, *volume.get("projected", {}).get("sources", ())):
+                for kind, field in _KINDS:
+                    if files := part.get(field):
+                        keys = {item["path"]: item["key"] for item in files.get("items", ())}
+                        name = files.get("secretName") or files.get("name", "")
+                        yield (kind, name), keys.get(relative, relative)
 
 
 def _expanded(text: str, variables: Mapping[str, str]) -> str:

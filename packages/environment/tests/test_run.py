@@ -2,10 +2,8 @@ import socket
 import sys
 from dataclasses import replace
 
-import msgspec
 import pytest
 
-from ccm.tools.deployed_settings import Workload
 from sandbox import takeover
 from sandbox.commands import run
 from sandbox.errors import SandboxError
@@ -61,8 +59,7 @@ def scaled(built):
 
 
 def wanted(site):
-    pod = msgspec.convert({"spec": {"template": {"spec": POD}}}, Workload).spec.template.spec
-    return run.here(pod, CONTENTS, site)
+    return run.here(POD, CONTENTS, site)
 
 
 def test_settings_of_run(site, monkeypatch):

@@ -12,9 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from ccm.tools.deployed_settings import PodSpec, Source, Workload, settings, sources
+from ccm.tools.deployed_settings import Object, Source, pod_of, settings, sources
 from ccmfs_common.host import port_is_free
 from sandbox import cluster, daemon, takeover
 from sandbox.built_kubernetes import built_toolchain
@@ -138,7 +136,7 @@ def with_options(wanted: Wanted, *, debug: bool, editor: int | None) -> Wanted:
     return Wanted([program, *words], wanted.variables)
 
 
-def here(pod: PodSpec, contents: Mapping[Source, Mapping[str, str]], site: Site) -> Wanted:
+def here(pod: Object, contents: Mapping[Source, Mapping[str, str]], site: Site) -> Wanted:
     """The Deployment's flags and environment, and how cloud and cluster are reached from this host."""
     deployed = settings(pod, contents, ccm.outside(site.endpoint))
     kubeconfig = str(site.kubeconfig)
@@ -152,8 +150,7 @@ _KUBECONFIGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeco
 
 
 def _as_in_the_cluster(site: Site, built: Toolchain) -> Wanted:
-    found = msgspec.convert(cluster.deployment(site, built), Workload)
-    pod = found.spec.template.spec
+    pod = pod_of(cluster.deployment(site, built))
     wanted = sources(pod, ccm.outside(site.endpoint))
     return here(pod, {source: _content(site, built, source) for source in wanted}, site)
 
