@@ -21,10 +21,9 @@ from ..lib.errors import InfraError
 from ..lib.ssh import Host, Shell, connect, connect_first
 from ..servers.probe import PROBES, Report, ServerProvider, differences, drift_of, first_nodes, unmask
 from ..servers.server import host_of, hosts_of
-from .ready_nodes import NOT_JOINED, read_nodes, view
+from .ready_nodes import NOT_JOINED, POLL_SECONDS, read_nodes, view
 
 WAIT_SECONDS = 180.0
-POLL_SECONDS = 0.3
 _SCRIPT_SECONDS = 120.0  # with nftables to install
 
 _PLUGINS = ("bridge", "host-local", "loopback", "portmap")

@@ -24,7 +24,7 @@ from .drain import UPGRADING, readmit
 from .node_registration import delete_node_passwords
 
 WAIT_SECONDS = 180.0
-POLL_SECONDS = 0.3
+POLL_SECONDS = 1.0  # each poll starts a kubectl on a control server
 _REPORT_CONNECT_SECONDS = 6.0
 
 _LIST = "k3s kubectl get nodes -o json"

@@ -199,7 +199,6 @@ def three_public(tmp_path_factory, kubernetes_version):
 @pytest.fixture(scope="module", params=["standard", "three_public"])
 def environment(request):
     clone = request.getfixturevalue(request.param)
-    clone.reset()
     clone.dev("kubectl", "create", "configmap", "drifting", "--from-literal=before=yes")
     yield clone
     clone.dev("kubectl", "delete", "configmap", "drifting")
@@ -235,7 +234,8 @@ def test_drift_is_gone_after_one_run(environment):
     print(f"DRIFT_SEED={seed}")
     # not by Hypothesis, which would repeat a failed example in an environment that is broken by then
     chosen = random.Random(seed)
-    drifts_and_is_repaired(environment, FIRST)
+    if "control-3" in environment.servers():
+        drifts_and_is_repaired(environment, FIRST)
     for _ in range(EXAMPLES):
         names = chosen.sample(ORDER, chosen.randint(1, 3))
         drifts_and_is_repaired(environment, [(name, chosen.randrange(4)) for name in names])

@@ -52,7 +52,6 @@ UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 
 @pytest.fixture(scope="module")
 def environment(standard):
-    standard.reset()
     return standard
 
 
