@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from ..cluster import k3s_flags, k3s_scripts
 from ..cluster.cluster import Cluster
@@ -22,6 +21,7 @@ from ..config.pools import GROUP_SEPARATOR, Pool, taint_parts
 from ..config.setting_types import key_of
 from ..config.settings import Settings
 from ..lib.errors import Problem
+from ..lib.kubernetes_object import KubernetesObject
 from ..lib.service_accounts import account_with_rights, rolled_with
 from ..servers.nat import private_script
 from ..servers.servers import Servers
@@ -242,20 +242,21 @@ class Autoscaler(pulumi.ComponentResource):
         ]
         here = pulumi.ResourceOptions.merge(in_cluster, mine)
         config = _config(settings, servers, cluster, agent_token)
-        secret = kubernetes.core.v1.Secret(
-            f"{name}-config", metadata=_metadata(), string_data={_FILE: config}, opts=here
-        )
+        file = {"apiVersion": "v1", "kind": "Secret", "metadata": _metadata(), "stringData": {_FILE: config}}
+        secret = KubernetesObject(f"{name}-config", file, here)
         permissions = account_with_rights(name, _metadata(), _RULES, _RULES_AT_HOME, here)
         # deleted before its groups: a group that finds it assumes that the whole environment is destroyed
         needed: list[pulumi.Resource] = [*groups, secret, *permissions]
         given = variables(settings, servers, network_id)
-        scaler = kubernetes.apps.v1.Deployment(
-            name,
+        manifest = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
             # the run does not wait for it: the cluster works without it
-            metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
-            spec=rolled_with(permissions[0], deployment(settings, given, _digest(config, cloud_token))),
-            opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=needed)),
-        )
+            "metadata": {**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
+            "spec": rolled_with(permissions[0], deployment(settings, given, _digest(config, cloud_token))),
+        }
+        after_them = pulumi.ResourceOptions(depends_on=needed)
+        scaler = KubernetesObject(name, manifest, pulumi.ResourceOptions.merge(here, after_them))
         self.all: list[pulumi.Resource] = [*needed, scaler]
         self.register_outputs({})
 

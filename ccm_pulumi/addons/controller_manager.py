@@ -7,26 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 import yaml
 
 from ..config.settings import Settings
 from ..lib.files import PACKAGE
+from ..lib.kubernetes_object import KubernetesObject
 from ..lib.service_accounts import rolled_with
 
 FOLDER = PACKAGE / "manifests"
 SECRET = "hcloud"  # noqa: S105 (its name)
 NAMESPACE = "kube-system"
 FIELD_MANAGER = "ccm-from-scratch"
-_KINDS = {
-    "ServiceAccount": kubernetes.core.v1.ServiceAccount,
-    "ClusterRole": kubernetes.rbac.v1.ClusterRole,
-    "ClusterRoleBinding": kubernetes.rbac.v1.ClusterRoleBinding,
-    "Role": kubernetes.rbac.v1.Role,
-    "RoleBinding": kubernetes.rbac.v1.RoleBinding,
-    "Deployment": kubernetes.apps.v1.Deployment,
-}
-_FIELDS = {"roleRef": "role_ref"}
 _SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Manifest = dict[str, Any]
@@ -60,8 +51,9 @@ class ControllerManager(pulumi.ComponentResource):
         self._in_cluster = pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(parent=self))
         secret = self._secret(name, arguments)
         manifests = read_manifests()
-        permissions = [self._object(item) for item in manifests if item["kind"] != "Deployment"]
-        (account,) = [one for one in permissions if isinstance(one, kubernetes.core.v1.ServiceAccount)]
+        account = self._object(next(item for item in manifests if item["kind"] == "ServiceAccount"))
+        rights = [item for item in manifests if item["kind"] not in ("Deployment", "ServiceAccount")]
+        permissions = [account, *map(self._object, rights)]
         after = pulumi.ResourceOptions(
             depends_on=[secret, *permissions, *arguments.imported],
             custom_timeouts=pulumi.CustomTimeouts(create="3m", update="3m"),
@@ -76,21 +68,17 @@ class ControllerManager(pulumi.ComponentResource):
         self.register_outputs({"image": arguments.image})
 
     def _secret(self, name: str, arguments: ControllerManagerArgs) -> pulumi.Resource:
-        return kubernetes.core.v1.Secret(
-            f"{name}-credentials",
-            metadata={"name": SECRET, "namespace": NAMESPACE},
-            string_data={"token": pulumi.Output.secret(arguments.token), "network": arguments.network_id},
-            opts=self._in_cluster,
-        )
-
-    def _object(self, manifest: Manifest, more: pulumi.ResourceOptions | None = None) -> pulumi.Resource:
-        content: dict[str, Any] = {
-            _FIELDS.get(field, field): value
-            for field, value in manifest.items()
-            if field not in ("apiVersion", "kind")
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": SECRET, "namespace": NAMESPACE},
+            "stringData": {"token": pulumi.Output.secret(arguments.token), "network": arguments.network_id},
         }
+        return KubernetesObject(f"{name}-credentials", manifest, self._in_cluster)
+
+    def _object(self, manifest: Manifest, more: pulumi.ResourceOptions | None = None) -> KubernetesObject:
         options = pulumi.ResourceOptions.merge(self._in_cluster, more or pulumi.ResourceOptions())
-        return _KINDS[manifest["kind"]](self._prefix + identity(manifest), opts=options, **content)
+        return KubernetesObject(self._prefix + identity(manifest), manifest, options)
 
 
 def deployment_of(manifest: Manifest, arguments: ControllerManagerArgs) -> Manifest:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from ..cluster.drain import EXCLUDED
 from ..config.reboot_window import RebootWindow
+from ..lib.kubernetes_object import KubernetesObject
 from ..lib.service_accounts import account_with_rights, rolled_with
 
 KURED = "kured"
@@ -99,13 +99,15 @@ class Kured(pulumi.ComponentResource):
         here = pulumi.ResourceOptions.merge(in_cluster, mine)
         permissions = account_with_rights(name, _metadata(), _RULES, _RULES_AT_HOME, here)
         permissions += _on_its_own_node(name, here)
-        kubernetes.apps.v1.DaemonSet(
-            name,
+        manifest = {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
             # the run does not wait for it: the cluster works without it
-            metadata={**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
-            spec=rolled_with(permissions[0], daemon_set(image, window, drain_seconds)),
-            opts=pulumi.ResourceOptions.merge(here, pulumi.ResourceOptions(depends_on=permissions)),
-        )
+            "metadata": {**_metadata(), "annotations": {"pulumi.com/skipAwait": "true"}},
+            "spec": rolled_with(permissions[0], daemon_set(image, window, drain_seconds)),
+        }
+        after_them = pulumi.ResourceOptions(depends_on=permissions)
+        KubernetesObject(name, manifest, pulumi.ResourceOptions.merge(here, after_them))
         self.register_outputs({})
 
 
@@ -116,14 +118,13 @@ def _on_its_own_node(name: str, options: pulumi.ResourceOptions) -> list[pulumi.
     Every node has the account's token. Without this, root on a node could make it look like a control server,
     and get the Pods of control servers. An eviction doesn't name its Pod's node, so evictions aren't checked.
     """
-    called = {"name": KURED}
+    kinds = {
+        "ValidatingAdmissionPolicy": policy(),
+        "ValidatingAdmissionPolicyBinding": {"policyName": KURED, "validationActions": ["Deny"]},
+    }
+    about = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": KURED}}
     return [
-        kubernetes.admissionregistration.v1.ValidatingAdmissionPolicy(
-            name, metadata=called, spec=policy(), opts=options
-        ),
-        kubernetes.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
-            name, metadata=called, spec={"policyName": KURED, "validationActions": ["Deny"]}, opts=options
-        ),
+        KubernetesObject(name, {**about, "kind": kind, "spec": spec}, options) for kind, spec in kinds.items()
     ]
 
 

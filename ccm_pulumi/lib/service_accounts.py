@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as kubernetes
+
+from .kubernetes_object import KubernetesObject
 
 _GROUP = "rbac.authorization.k8s.io"
 
@@ -15,7 +16,7 @@ def rolled_with(account: pulumi.Resource, spec: Mapping[str, Any]) -> dict[str, 
     A Pod's token belongs to a ServiceAccount with a certain UID. If another account gets the same name, the
     API server refuses the token (https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/).
     """
-    assert isinstance(account, kubernetes.core.v1.ServiceAccount)
+    assert isinstance(account, KubernetesObject)
     uid = account.metadata.apply(lambda metadata: metadata.get("uid"))
     template = dict(spec["template"])
     metadata = dict(template["metadata"])
@@ -33,22 +34,19 @@ def account_with_rights(
     """Declares a ServiceAccount with cluster-wide ``rules``, and ``rules_at_home`` for its namespace."""
     called, at_home = {"name": metadata["name"]}, dict(metadata)
     subjects = [{"kind": "ServiceAccount", **metadata}]
+
+    def declared(kind: str, metadata: Mapping[str, str], **more: Any) -> pulumi.Resource:
+        manifest = {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": metadata, **more}
+        return KubernetesObject(name, manifest, options)
+
+    def bound(role: str) -> dict[str, Any]:
+        return {"roleRef": {"apiGroup": _GROUP, "kind": role, **called}, "subjects": subjects}
+
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": at_home}
     return [
-        kubernetes.core.v1.ServiceAccount(name, metadata=at_home, opts=options),
-        kubernetes.rbac.v1.ClusterRole(name, metadata=called, rules=[*rules], opts=options),
-        kubernetes.rbac.v1.ClusterRoleBinding(
-            name,
-            metadata=called,
-            role_ref={"apiGroup": _GROUP, "kind": "ClusterRole", **called},
-            subjects=subjects,
-            opts=options,
-        ),
-        kubernetes.rbac.v1.Role(name, metadata=at_home, rules=[*rules_at_home], opts=options),
-        kubernetes.rbac.v1.RoleBinding(
-            name,
-            metadata=at_home,
-            role_ref={"apiGroup": _GROUP, "kind": "Role", **called},
-            subjects=subjects,
-            opts=options,
-        ),
+        KubernetesObject(name, account, options),
+        declared("ClusterRole", called, rules=[*rules]),
+        declared("ClusterRoleBinding", called, **bound("ClusterRole")),
+        declared("Role", at_home, rules=[*rules_at_home]),
+        declared("RoleBinding", at_home, **bound("Role")),
     ]
