@@ -115,7 +115,8 @@ class Clone:
         """Wait until the CCM has nothing left to do; ``./dev up`` ends before, with routes still to come."""
 
         def is_idle() -> bool:
-            lines = [line for line in self.dev("plan").stdout.splitlines() if not line.startswith("•")]
+            print(plan := self.dev("plan").stdout)  # pytest shows it after a failure
+            lines = [line for line in plan.splitlines() if not line.startswith("•")]
             return len(lines) == 1 and lines[0].endswith("nothing to do")  # of earlier versions, too
 
         eventually(is_idle, 60, "the CCM has nothing left to do")
