@@ -178,7 +178,7 @@ def _files(pod: Object, path: str) -> Iterator[tuple[Source, str]]:
         for volume in pod.get("volumes", ()):
             if volume["name"] != mount["name"]:
                 continue
-            for part in (volume, *volume.get("projected", {}).get("sources", ())):
+            for part in (volume, *(volume.get("projected", {}).get("sources") or ())):
                 for kind, field in _KINDS:
                     if files := part.get(field):
                         keys = {item["path"]: item["key"] for item in files.get("items", ())}

@@ -51,7 +51,7 @@ class Checked:
     cloud: Cloud
     servers: Sequence[ServerSpec] = ()
     existing: frozenset[str] = frozenset()  # roles of servers that exist before the run
-    # for the stack's outputs; changes only with the settings
+    # for the stack's outputs; changes only with the settings and the type of the API's load balancer
     cost: Mapping[str, Any] = field(default_factory=dict)
     report: str = ""  # the cost, also of the cluster's own load balancers, and the difference to now
     warnings: tuple[str, ...] = ()  # likely failures
@@ -169,13 +169,15 @@ def costs(settings: Settings, specs: Sequence[ServerSpec], found: Found) -> tupl
     ingress = balancer_name(settings)
     own = not settings.kubeconfig_path
     asked = [(DEFAULT_TYPE, settings.location)] if settings.ingress == "traefik" and own else []
-    api = [(DEFAULT_TYPE, settings.location)] if has_endpoint(settings) else []
-    existing = found.environment.balancers
+    existing, endpoints = found.environment.balancers, found.environment.endpoints
+    # a type that somebody has chosen by hand stays
+    api_type = next((item.type for item in endpoints if item.location == settings.location), DEFAULT_TYPE)
+    api = [(api_type, settings.location)] if has_endpoint(settings) else []
     others = [(item.type, item.location) for item in existing if item.name != ingress]
     running = bill_of(
         ((role, server.placement, server.has_ipv4) for role, server in found.environment.servers.items()),
         ((item.type, item.location) for item in existing),
-        ((item.type, item.location) for item in found.environment.endpoints),
+        ((item.type, item.location) for item in endpoints),
     )
     scaled = settings.autoscaled_pools
     wanted_bill = bill_of(servers, asked + others, api)

@@ -154,13 +154,13 @@ class Clone:
         return {node["metadata"]["name"]: node for node in self.kubectl("get", "nodes")["items"]}
 
 
-def eventually(condition, seconds: float, what: str):
+def eventually(condition, seconds: float, what: str, pause: float = POLL_SECONDS):
     """The first true result of ``condition``; fails when the time is over."""
     deadline = time.monotonic() + seconds
     while not (result := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds:.0f} s: {what}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(pause)
     return result
 
 

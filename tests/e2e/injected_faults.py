@@ -110,7 +110,8 @@ def dying(clone: Clone, change: Change) -> Struck:
     """The server that is drained loses its power once its Node is cordoned; it comes back if it stays."""
     struck = Struck()
     with Run(clone, *words(change)) as run:
-        eventually(lambda: run.ended or _cordoned(clone, change.drains), RUN_SECONDS, "a Node is cordoned")
+        reached = lambda: run.ended or _cordoned(clone, change.drains)  # noqa: E731
+        eventually(reached, RUN_SECONDS, "a Node is cordoned", pause=0.2)
         if not run.ended:
             server_loss.power(clone, change.drains, "poweroff")
             struck.times = 1
@@ -147,7 +148,7 @@ def _until_made(clone: Clone, change: Change, before: int | None, run: Run) -> i
         found = clone.server_ids().get(change.makes)
         return None if found == before else found
 
-    return eventually(look, machine_faults.SECONDS, f"{change.makes} is made")
+    return eventually(look, machine_faults.SECONDS, f"{change.makes} is made", pause=0.2)
 
 
 def _power_off(clone: Clone, server: int) -> bool:

@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 import yaml
 
 CLIENTS = 4
-PACE_SECONDS = 0.1
+PACE_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0
-API_PACE_SECONDS = 0.3
+API_PACE_SECONDS = 0.1
 API_PATIENCE_SECONDS = 1.0
 OBJECT = "/api/v1/namespaces/default"
 SLICES = (

@@ -398,3 +398,11 @@ def test_a_token_that_only_reads_is_named_before_anything_begins(cloud, defaults
     cloud.admin("PUT", "/tokens", {"token": token, "project": "test", "read_only": True})
     with pytest.raises(ConfigurationError, match=r"hcloud:token.*Read & Write"):
         check_everything(defaults, "local", {**cloud.environment, "HCLOUD_TOKEN": token})
+
+
+def test_the_cost_is_of_the_type_that_somebody_chose_for_the_apis_load_balancer(check, make):
+    more = {"load_balancer_type": "lb21", "location": "fsn1", "labels": {**LABELS, "role": "api"}}
+    make("/load_balancers", name="ccm-from-scratch-api", **more)
+    report = check(controlCount="3", apiEndpoint="load-balancer").report
+    assert "lb21" in report
+    assert "lb11" not in report
