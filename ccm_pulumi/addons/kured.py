@@ -111,7 +111,7 @@ class Kured(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _on_its_own_node(name: str, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+def _on_its_own_node(name: str, options: pulumi.ResourceOptions) -> list[KubernetesObject]:
     """Declares what keeps the account to the Node that its token is bound to, as in Kubernetes' own example
     (https://github.com/kubernetes/kubernetes/pull/124711).
 

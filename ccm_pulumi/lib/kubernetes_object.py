@@ -12,7 +12,7 @@ class KubernetesObject(pulumi.CustomResource):
     """An object with the type and inputs of its class in ``pulumi_kubernetes``.
 
     The import of ``pulumi_kubernetes.core.v1`` takes as long as that of the rest of the program. The state is
-    the same with both classes, so a resource of one can become a resource of the other.
+    the same with both classes, so stacks of earlier versions keep their resources.
     """
 
     metadata: pulumi.Output[Mapping[str, Any]]

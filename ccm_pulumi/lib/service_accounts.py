@@ -10,13 +10,12 @@ from .kubernetes_object import KubernetesObject
 _GROUP = "rbac.authorization.k8s.io"
 
 
-def rolled_with(account: pulumi.Resource, spec: Mapping[str, Any]) -> dict[str, Any]:
+def rolled_with(account: KubernetesObject, spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of a Deployment or DaemonSet whose Pods are replaced when their ServiceAccount is a new one.
 
     A Pod's token belongs to a ServiceAccount with a certain UID. If another account gets the same name, the
     API server refuses the token (https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/).
     """
-    assert isinstance(account, KubernetesObject)
     uid = account.metadata.apply(lambda metadata: metadata.get("uid"))
     template = dict(spec["template"])
     metadata = dict(template["metadata"])
@@ -30,12 +29,12 @@ def account_with_rights(
     rules: Sequence[Mapping[str, Any]],
     rules_at_home: Sequence[Mapping[str, Any]],
     options: pulumi.ResourceOptions,
-) -> list[pulumi.Resource]:
+) -> list[KubernetesObject]:
     """Declares a ServiceAccount with cluster-wide ``rules``, and ``rules_at_home`` for its namespace."""
     called, at_home = {"name": metadata["name"]}, dict(metadata)
     subjects = [{"kind": "ServiceAccount", **metadata}]
 
-    def declared(kind: str, metadata: Mapping[str, str], **more: Any) -> pulumi.Resource:
+    def declared(kind: str, metadata: Mapping[str, str], **more: Any) -> KubernetesObject:
         manifest = {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": metadata, **more}
         return KubernetesObject(name, manifest, options)
 
