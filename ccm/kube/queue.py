@@ -13,7 +13,7 @@ loop, so tests can use a virtual clock.
 """
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -61,7 +61,7 @@ class WorkQueue:
         self._dirty: dict[str, float] = {}
         self._processing: dict[str, float] = {}
         self._delayed: dict[str, asyncio.TimerHandle] = {}
-        self._getters: deque[asyncio.Future[None]] = deque()
+        self._changed = asyncio.Event()  # wakes all that wait in get
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -111,18 +111,8 @@ class WorkQueue:
     async def get(self) -> str:
         """Wait for a key and take it. The caller must call ``done`` for this key, even after an error."""
         while (key := self._waiting.pop(self._has_room)) is None:
-            getter = asyncio.get_running_loop().create_future()
-            self._getters.append(getter)
-            try:
-                await getter
-            except asyncio.CancelledError:
-                # A key may have been offered to this cancelled waiter: wake the next waiter instead.
-                if getter.done() and not getter.cancelled():
-                    self._wake_one()
-                raise
-            finally:
-                if getter in self._getters:
-                    self._getters.remove(getter)
+            self._changed.clear()
+            await self._changed.wait()
         self._busy[self.group(key)] += 1
         now = loop_time()
         waited = now - self._dirty.pop(key)
@@ -142,7 +132,7 @@ class WorkQueue:
         if not self._busy[group]:
             del self._busy[group]
         if len(self._waiting):
-            self._wake_one()  # the limit per group may have blocked a key
+            self._changed.set()  # the limit per group may have blocked a key
         if self._observer:
             self._observer.finished(loop_time() - started)
         if key in self._dirty:
@@ -164,11 +154,4 @@ class WorkQueue:
         self._waiting.add(self.group(key), key)
         if self._observer:
             self._observer.depth(len(self._waiting))
-        self._wake_one()
-
-    def _wake_one(self) -> None:
-        while self._getters:
-            getter = self._getters.popleft()
-            if not getter.done():
-                getter.set_result(None)
-                return
+        self._changed.set()

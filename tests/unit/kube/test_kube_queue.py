@@ -66,17 +66,6 @@ async def test_cancelled_worker_leaves_the_key_to_the_next():
         await first
 
 
-async def test_a_worker_that_is_cancelled_while_it_waits_is_forgotten():
-    queue = WorkQueue()
-    waiting = asyncio.create_task(queue.get())
-    await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    queue.add("a")
-    assert await queue.get() == "a"
-
-
 async def test_ages_show_stuck_work():
     queue = WorkQueue()
     assert queue.ages() == []
