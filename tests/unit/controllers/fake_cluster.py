@@ -3,30 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from ccm.cloud import EXTERNAL_IP, HOSTNAME, INTERNAL_IP, Address, Instance
 from ccm.controllers.names import UNINITIALIZED_TAINT
-from ccm.kube.objects import ObjectReference
 from ccm.testing.conformance import cluster as conformance
 from ccm.testing.conformance.cluster import NODES
 from ccm.testing.fake_cloud import FakeCloud, FakeInstances
-
-
-@dataclass
-class Events:
-    """A recorder that remembers."""
-
-    all: list[tuple[str, str, str, str]] = field(default_factory=list)
-    references: list[ObjectReference] = field(default_factory=list)
-
-    def event(self, reference: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
-        self.all.append((reference.name, type, reason, message))
-        self.references.append(reference)
-
-    def reasons(self, name: str | None = None) -> list[str]:
-        return [reason for who, _, reason, _ in self.all if name in (None, who)]
+from tests.unit.event_recorder import Events
 
 
 class Cluster(conformance.Cluster):

@@ -2,7 +2,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from service_view import view
+from desired_cases import spec
+from service_view import UID, view
 
 from ccm.cloud import ServicePort
 from ccm.hetzner.load_balancers.service_annotations import PREFIX
@@ -18,20 +19,9 @@ from ccm.hetzner.load_balancers.spec.selector import Requirement, Selector
 from ccm.hetzner.settings import environment
 from tests.annotation_examples import EXAMPLES
 
-UID = "e1b2c3d4"
-
-
-def spec(
-    annotations: dict[str, str], *ports: int | ServicePort, network: bool = True, **variables: str
-) -> LoadBalancerSpec:
-    names = {f"HCLOUD_LOAD_BALANCERS_{key}": value for key, value in variables.items()}
-    defaults = environment.read({"HCLOUD_TOKEN": "t" * 64, **names}).load_balancers
-    service = view("web", *(ports or (80,)), uid=UID, annotations=annotations)
-    return read(service, defaults, network=network)
-
 
 def test_nothing() -> None:
-    found = spec({})
+    found = spec({}, fields={"uid": "e1b2c3d4"})
     assert found == LoadBalancerSpec(
         service=found.service,
         name="ae1b2c3d4",
@@ -53,7 +43,7 @@ def test_nothing() -> None:
         problems={},
         warnings={},
     )
-    assert found.service == view("web", 80, uid=UID)
+    assert found.service == view("web", 80, uid="e1b2c3d4")
     assert found.asked == frozenset()
     assert not found.has_placement
     assert not found.is_unservable
@@ -228,7 +218,7 @@ class TestPorts:
         annotations = {"protocol": "https", "certificate-type": "managed", "http-certificates": "shop"}
         domains = {"http-managed-certificate-domains": "b.example,a.example"}
         named = {"http-managed-certificate-name": "mine", "http-managed-certificate-acme-staging": "true"}
-        usual = CertificateSpec(domains=("b.example", "a.example"), name="ccm-managed-certificate-e1b2c3d4")
+        usual = CertificateSpec(domains=("b.example", "a.example"), name=f"ccm-managed-certificate-{UID}")
         assert spec({**annotations, **domains}).ports[80].certificates == usual
         assert spec({**annotations, **domains, **named}).ports[80].certificates == replace(
             usual, name="mine", staging=True

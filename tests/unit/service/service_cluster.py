@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -13,29 +13,14 @@ from ccm.controllers.nodes import trim_node
 from ccm.controllers.service.controller import ServiceController, ServiceOptions
 from ccm.controllers.service.transform import service_transform
 from ccm.kube.informer import Informer
-from ccm.kube.objects import Node, ObjectReference, Service
+from ccm.kube.objects import Node, Service
 from ccm.testing.fake_cloud import FakeCloud, FakeLoadBalancers
 from ccm.testing.memory_transport import MemoryTransport
+from tests.unit.event_recorder import Events
 
 NODES = "/api/v1/nodes"
 SERVICES = "/api/v1/services"
 SHOP = "/api/v1/namespaces/shop/services"
-
-
-@dataclass
-class Events:
-    """A recorder that remembers."""
-
-    all: list[tuple[str, str, str, str]] = field(default_factory=list)
-
-    def event(self, reference: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
-        self.all.append((reference.name, type, reason, message))
-
-    def reasons(self, name: str | None = None) -> list[str]:
-        return [reason for who, _, reason, _ in self.all if name in (None, who)]
-
-    def messages(self, reason: str) -> list[str]:
-        return [message for _, _, one, message in self.all if one == reason]
 
 
 @dataclass
