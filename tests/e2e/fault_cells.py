@@ -82,11 +82,12 @@ class Stage:
 
     def _have_nothing(self) -> None:
         """The sandbox runs, with an empty cloud."""
-        if not self.serves:
-            self._bring_up()
         if self.stands:
             self.clone.pulumi(*cluster_state.DESTROY, seconds=UP_SECONDS)
-        self.stands = False
+        elif not self.serves:
+            self.clone.configure(workerCount=-1)  # it is refused after the sandbox has started
+            assert self.clone.dev("up", check=False).returncode
+        self.serves, self.stands = True, False
         self.configure(BASE)
 
 

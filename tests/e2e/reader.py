@@ -15,7 +15,7 @@ from tests.e2e.documents import Block, Shell, Started, Typed, blocks_in, not_pri
 ACCOUNT = "needs an account at Hetzner"
 BUCKET = "it needs a bucket; test_restore.py has one"
 GROWS = "it wants that provider from the cluster's beginning on; test_autoscaled_pool.py has it"
-HELM = "Helm has no release of the official chart here; test_chart_upgrade.py has one"
+HELM = "Helm has no release of the official chart here; test_environment.py has one"
 RELEASED = "tests/release does it: there is no commit in this copy of the tree"
 NOT_RUN = {
     "pytest -n 0 -q tests/unit/hetzner/test_hetzner_instances.py -k placement_group": (

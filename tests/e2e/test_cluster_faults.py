@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, py
 
 CELLS = {f"{change.name}/{fault.name}": (change, fault) for change, fault in cells()}
 NIGHTLY = (
+    "first up/SIGKILL of the engine",
     "grow a pool/lost answers",
     "shrink a pool/the drained node dies",
     "destroy/SIGKILL of the engine",
-    "first up/SIGKILL of the engine",
     "first up/k3s does not start",
 )
 TEXT = os.environ.get("CCMFS_CELLS")

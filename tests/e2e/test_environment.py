@@ -27,6 +27,7 @@ from sandbox.kubernetes.components import CRANE, KUBERNETES_TESTS
 from sandbox.kubernetes_tests import images
 from sandbox.kubernetes_tests.selection import LIMITS, plain
 from sandbox.site import cache_directory
+from tests.e2e import another_program, chart_upgrade, drift
 from tests.e2e.conftest import eventually
 from tests.e2e.looks import (
     addresses,
@@ -467,6 +468,17 @@ def test_a_change_of_the_ccm_is_rolled_out_as_soon_as_it_is_saved(environment, t
     assert kept == [pod["spec"]["containers"][0]["image"]], "the kubelet may remove those of former changes"
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)  # Helm may be built first
+def test_helm_upgrades_the_official_release_and_changes_nothing_else(environment, tmp_path):
+    chart_upgrade.changes_nothing_else(environment, tmp_path)
+
+
+@pytest.mark.nightly
+def test_another_program_makes_a_cluster_of_the_components(environment, kubernetes_version, tmp_path):
+    another_program.makes_a_cluster(environment, kubernetes_version, tmp_path)
+
+
 def test_a_machine_that_is_off_is_tainted_and_recovers(environment):
     name, server = worker(environment)
     environment.api(f"/servers/{server['id']}/actions/poweroff", {})
@@ -499,6 +511,12 @@ def test_up_repairs_what_was_changed_on_servers_and_replaces_none(environment):
     assert len(environment.nodes()) == len(servers)
     assert all(ready(node) for node in environment.nodes().values())
     nothing_to_do(environment)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(drift.SECONDS)
+def test_drift_is_gone_after_one_run(environment):
+    drift.random_changes_are_repaired(environment)
 
 
 def worker(environment):

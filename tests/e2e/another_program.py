@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import zipfile
 
-import pytest
 import yaml
 from uv import find_uv_bin
 
@@ -15,17 +14,10 @@ from tests.e2e.cluster_state import changed
 from tests.e2e.conftest import TREE, eventually
 from tests.e2e.looks import ready, taints
 
-pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
-
-@pytest.fixture
-def environment(clone, kubernetes_version):
-    clone.dev("up", "--workers", "1", "--kubernetes", kubernetes_version)
-    return clone
-
-
-def test_another_program_makes_a_cluster_of_the_components(environment, kubernetes_version, tmp_path):
+def makes_a_cluster(environment, kubernetes_version, tmp_path):
     """As docs/guides/components.md has it; its machines get the image that was loaded before them."""
+    before = environment.server_ids()
     environment.dev("image", "--output", str(tmp_path / "ccm.tar"))
     loaded = environment.dev("load", str(tmp_path / "ccm.tar")).stdout
     image = re.search(r"(\S+) on all machines", loaded)[1]
@@ -57,7 +49,7 @@ def test_another_program_makes_a_cluster_of_the_components(environment, kubernet
         assert not {path.name for path in program.iterdir()} & {"kubeconfig.yaml", ".dev-env.ssh"}
     finally:
         run("pulumi", "destroy", "--yes", "--skip-preview")
-    assert set(environment.servers()) == {"control", "worker-1"}
+    assert environment.server_ids() == before
 
 
 def example(folder, image, k3s_version):
