@@ -130,9 +130,9 @@ class Lab:
         self.ask(["stack", "import"], exported)
         return deleted
 
-    def ask(self, arguments: Sequence[str], given: str = "") -> str:
+    def ask(self, arguments: Sequence[str], given: str = "", **more: str) -> str:
         """What a command prints."""
-        done = self.run(*arguments, given=given)
+        done = self.run(*arguments, given=given, **more)
         assert done.status == 0, done.out + done.err
         return done.out
 

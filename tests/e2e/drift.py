@@ -54,7 +54,8 @@ class Place:
 
     def on(self, role: str, commands: str) -> None:
         unit = "k3s" if role.startswith("control") else "k3s-agent"
-        self.clone.dev("ssh", role, f"unit={unit}; {commands}", check=False)
+        known = f"unit={unit} nat=nat-of-private-network"
+        self.clone.dev("ssh", role, f"{known}; {commands}", check=False)  # there may be no such server
 
     def kubectl(self, *words: str) -> None:
         self.clone.dev("kubectl", "--request-timeout=20s", *words, check=False)
@@ -107,6 +108,13 @@ def out_of_the_firewall(place: Place, role: str) -> None:
         path = f"/firewalls/{firewall['id']}/actions/remove_from_resources"
         with suppress(urllib.error.HTTPError):
             place.clone.api(path, {"remove_from": targets}, "POST")
+
+
+def routes_deleted(place: Place, _: str) -> None:
+    for destination, gateway in routes(place.clone).items():
+        body = {"destination": destination, "gateway": gateway}
+        with suppress(urllib.error.HTTPError):  # the CCM may have replaced it
+            place.clone.api(f"/networks/{place.network}/actions/delete_route", body, "POST")
 
 
 def key_deleted(place: Place, _: str) -> None:
@@ -163,6 +171,7 @@ ON_MACHINES: dict[str, Drift] = {
     ),
     "node password deleted": on_worker("rm /etc/rancher/node/password; systemctl restart --no-block $unit"),
     "no encryption": on_control("rm /etc/rancher/k3s/config.yaml.d/*; systemctl restart --no-block $unit"),
+    "NAT gone": lambda place, _: place.on("nat", "nft delete table ip $nat; rm /etc/$nat.nft"),
     "CCM's image removed": on_control(
         "k3s ctr images ls -q | grep ccm-from-scratch | xargs k3s ctr images rm"
     ),
@@ -175,6 +184,7 @@ IN_THE_CLOUD: dict[str, Drift] = {
     "server detached": lambda place, role: place.act(role, "detach_from_network", network=place.network),
     "out of the firewall": out_of_the_firewall,
     "key deleted": key_deleted,
+    "routes deleted": routes_deleted,
 }
 # In this order: drift on a machine needs its network, and drift in Kubernetes needs a machine.
 DRIFTS = {**IN_KUBERNETES, **ON_MACHINES, **IN_THE_CLOUD}
@@ -187,7 +197,8 @@ def k3s_servers(clone: Clone) -> list[str]:
 
 
 def routes_follow(clone: Clone) -> bool:
-    return routes(clone) == {node["spec"]["podCIDR"]: internal(node) for node in clone.nodes().values()}
+    wanted = {node["spec"]["podCIDR"]: internal(node) for node in clone.nodes().values()}
+    return wanted.items() <= routes(clone).items()
 
 
 def serves(clone: Clone) -> None:
@@ -205,16 +216,20 @@ def random_changes_are_repaired(environment: Clone) -> None:
     # not by Hypothesis, which would repeat a failed example in an environment that is broken by then
     chosen = random.Random(seed)
     for _ in range(EXAMPLES):
+        servers = sorted(environment.servers())
         names = chosen.sample(ORDER, chosen.randint(1, 3))
-        are_repaired(environment, [(name, chosen.randrange(4)) for name in names])
+        are_repaired(environment, {name: chosen.choice(servers) for name in names})
 
 
-def are_repaired(environment: Clone, changes: list[tuple[str, int]]) -> None:
+def are_repaired(environment: Clone, changes: dict[str, str]) -> None:
+    """Make changes, each to the server of a role; then ``up`` repairs them."""
     servers, uid = environment.server_ids(), identity(environment)
     print(f"at {time.strftime('%T')}:")
     place = Place(environment, servers, loses=sum(role.startswith("control") for role in servers) > 1)
-    for name, number in sorted(changes, key=lambda change: ORDER.index(change[0])):
-        role = sorted(servers)[number % len(servers)]
+    for name in sorted(changes, key=ORDER.index):
+        role = changes[name]
+        if role == "nat" and name not in IN_THE_CLOUD:
+            role = "worker-1"  # nat has no Node
         print(f"{name}: {role}")  # of all examples: one may break what a later one notices
         with suppress(urllib.error.HTTPError):  # what the cloud refuses does not happen
             DRIFTS[name](place, role)
@@ -228,7 +243,7 @@ def are_repaired(environment: Clone, changes: list[tuple[str, int]]) -> None:
     assert environment.server_ids() == servers
     assert identity(environment) == uid
     nodes = environment.nodes()
-    assert nodes.keys() == {PREFIX + role for role in servers}
+    assert nodes.keys() == {PREFIX + role for role in servers if role != "nat"}
     assert all(ready(node) for node in nodes.values())
     eventually(lambda: routes_follow(environment), 60, "the CCM has seen every Node")
     serves(environment)

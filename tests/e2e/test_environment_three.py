@@ -1,6 +1,6 @@
 import pytest
 
-from tests.e2e import workload
+from tests.e2e import drift, workload
 from tests.e2e.cluster_changes import CONTROLS
 from tests.e2e.cluster_state import identity, members, provider_ids
 from tests.e2e.conftest import eventually
@@ -74,6 +74,14 @@ def test_a_control_server_that_was_rebuilt_or_whose_node_was_deleted_joins_again
     assert identity(three) == cluster
     assert three.server_ids() == before
     nothing_to_do(three)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(drift.SECONDS)
+def test_drift_is_gone_after_one_run(three):
+    # without a quorum
+    drift.are_repaired(three, {"unit stopped": "control-2", "unit disabled": "control-3"})
+    drift.random_changes_are_repaired(three)
 
 
 def node_ids(environment):

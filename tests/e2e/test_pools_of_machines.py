@@ -4,13 +4,16 @@ import subprocess
 import pytest
 
 from tests.e2e import workload
-from tests.e2e.cluster_state import changed
+from tests.e2e.cluster_state import changed, kubelets
 from tests.e2e.conftest import eventually
-from tests.e2e.looks import targets
+from tests.e2e.looks import answers, targets
+from tests.e2e.probing_clients import ServiceClient
 
 pytestmark = [pytest.mark.nightly, pytest.mark.machines, pytest.mark.cluster, pytest.mark.timeout(900)]
 
+OLDER, NEWER = "1.36", "1.37"
 KEPT = {"name": "a", "count": 1, "labels": {"disk": "fast"}, "taints": ["dedicated=a:NoSchedule"]}
+TWO = {"name": "a", "count": 2}
 CHANGED = {"name": "a", "count": 1, "labels": {"tier": "back"}, "taints": ["slow:PreferNoSchedule"]}
 WORKLOAD = (
     workload.SPREAD
@@ -47,9 +50,9 @@ def pods_on(clone, node):
 
 
 @pytest.fixture(scope="module")
-def pooled(clone, kubernetes_version):
+def pooled(clone):
     configure(clone, KEPT, {"name": "b", "count": 1}, {"name": "c", "count": 1}, drain=5)
-    clone.dev("up", "--kubernetes", kubernetes_version)
+    clone.dev("up", "--kubernetes", OLDER)
     (clone.root / "workload.yaml").write_text(WORKLOAD)
     clone.dev("kubectl", "apply", "-f", "workload.yaml")
     eventually(lambda: pods_on(clone, "b-1") and pods_on(clone, "c-1"), 120, "a Pod in each pool")
@@ -101,6 +104,71 @@ def test_a_pool_leaves_the_middle_and_no_budget_is_hurt(pooled):
     assert not changed(again), again
 
 
+@pytest.fixture(scope="module")
+def address(pooled):
+    configure(pooled, TWO, drain=120)
+    pooled.dev("up")
+    return workload.deploy(pooled)
+
+
+def test_replacing_all_workers_loses_few_requests(pooled, address):
+    before = pooled.servers()
+    configure(pooled, TWO | {"serverType": "cpx32", "image": "debian-12"}, drain=120)
+    with ServiceClient(address) as client:
+        printed = pooled.dev("up").stdout
+    after = pooled.servers()
+    print(f"recreated: {len(client.lost)} of {len(client.calls)} requests were lost")
+    assert client.lost == []
+    assert client.answered > 1000
+    types = {name: server["server_type"]["name"] for name, server in after.items()}
+    assert types == {"control": "cpx22", "a-1": "cpx32", "a-2": "cpx32"}
+    assert all(after[name]["id"] != before[name]["id"] for name in ("a-1", "a-2"))
+    assert after["control"]["id"] == before["control"]["id"]
+    places = order(
+        printed, "Server a-1 replaced", "ReadyAgain a-1 updated", "Departure a-2 deleting original"
+    )
+    assert places == sorted(places)
+    again = pooled.dev("up").stdout
+    assert not changed(again), again
+
+
+def test_an_upgrade_of_k3s_loses_few_requests(pooled, address):
+    assert all(version.startswith(f"v{OLDER}.") for version in kubelets(pooled).values())
+    ids = pooled.server_ids()
+    with ServiceClient(address) as client:
+        printed = pooled.dev("up", "--kubernetes", NEWER).stdout
+    print(f"upgraded: {len(client.lost)} of {len(client.calls)} requests were lost")
+    assert client.lost == []
+    assert client.answered > 1000
+    assert all(version.startswith(f"v{NEWER}.") for version in kubelets(pooled).values())
+    assert pooled.server_ids() == ids
+    places = order(
+        printed,
+        "K3sServer control updated",
+        "K3sAgent a-1 updating",
+        "ReadyAgain a-1 updated",
+        "K3sAgent a-2 updating",
+        "ReadyAgain a-2 updated",
+    )
+    assert places == sorted(places)
+    for node in pooled.nodes().values():
+        assert not node["spec"].get("unschedulable")
+        assert "ccm-from-scratch/upgrading" not in node["metadata"].get("annotations", {})
+        assert "node.kubernetes.io/exclude-from-external-load-balancers" not in node["metadata"]["labels"]
+
+
+def test_a_way_down_is_refused_before_anything_happens(pooled, address):
+    pooled.settle()
+    before = pooled.writes()
+    refused = pooled.dev("up", "--kubernetes", OLDER, check=False)
+    assert refused.returncode
+    assert "ccm-from-scratch:k3sVersion" in refused.stdout
+    assert "k3s does not support downgrades" in refused.stdout
+    assert pooled.writes() == before
+    assert all(version.startswith(f"v{NEWER}.") for version in kubelets(pooled).values())
+    assert answers(address)
+
+
 def documents(text):
     decoder, position = json.JSONDecoder(), 0
     while position < len(text):
@@ -110,3 +178,10 @@ def documents(text):
             return  # the last one was cut off
         yield document
         position += len(text[position:]) - len(text[position:].lstrip())
+
+
+def order(printed, *steps):
+    """Where in what was printed each step first stands."""
+    places = [printed.find(step) for step in steps]
+    assert -1 not in places, (steps, printed)
+    return places
