@@ -159,48 +159,40 @@ async def test_an_upgrade_that_was_killed_while_it_drained_is_gone_on_with(worke
     assert "updated" not in out
 
 
-async def test_a_node_that_an_upgrade_has_left_is_given_back_although_nothing_else_is_to_do(worker) -> None:
+async def test_each_run_repairs_what_it_finds_and_changes_nothing_else(worker) -> None:
+    refresh = ("up", "--yes", "--refresh")
     await worker()
+
+    # a cluster that can't be asked is asked again
+    planned, _ = await worker("preview", "--refresh", SSH_PORT="1")
+    assert "~ 1 to update" in planned
+    assert "ReadyNodes nodes update" in planned
+    out, _ = await worker(*refresh)
+    assert "updated" not in out
+
+    # a killed upgrade has left its marks
     for mark in ("cordoned", "marked", "excluded"):
         (worker.there / mark).touch()
     planned, _ = await worker("preview", "--refresh")
     assert "ReadyNodes nodes" in planned
     assert left(worker.there) == ["cordoned", "marked", "excluded"]
-    _, steps = await worker("up", "--yes", "--refresh")
+    _, steps = await worker(*refresh)
     assert steps == ["uncordon"]
     assert left(worker.there) == []
-    out, _ = await worker("up", "--yes", "--refresh")
-    assert "updated" not in out
 
-
-async def test_a_node_that_its_owner_has_cordoned_stays_so(worker) -> None:
-    await worker()
-    (worker.there / "cordoned").touch()
-    out, steps = await worker("up", "--yes", "--refresh")
-    assert "updated" not in out
-    assert steps == []
-
-
-async def test_a_cluster_that_cannot_be_asked_is_asked_again_and_nothing_else(worker) -> None:
-    await worker()
-    planned, _ = await worker("preview", "--refresh", SSH_PORT="1")
-    assert "~ 1 to update" in planned
-    assert "ReadyNodes nodes update" in planned
-    out, _ = await worker("up", "--yes", "--refresh")
-    assert "updated" not in out
-
-
-async def test_a_stopped_agent_is_started_without_another_change(worker) -> None:
-    await worker()
     (worker.there / "stopped").touch()
     planned, _ = await worker("preview", "--refresh")
     assert "k3s-agent is inactive" in planned
     assert (worker.there / "stopped").exists()
-    _, steps = await worker("up", "--yes", "--refresh")
+    _, steps = await worker(*refresh)
     assert steps == []
     assert not (worker.there / "stopped").exists()
-    out, _ = await worker("up", "--yes", "--refresh")
+
+    # its owner has cordoned the Node
+    (worker.there / "cordoned").touch()
+    out, steps = await worker(*refresh)
     assert "updated" not in out
+    assert steps == []
 
 
 async def test_what_an_earlier_version_did_not_note_changes_nothing(worker) -> None:
