@@ -23,6 +23,8 @@ from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE
 from tests.prepared import missing
 from tests.recording import Recorder
 
+pytest.register_assert_rewrite("tests.e2e")  # helpers assert, too
+
 # No test is timed: how fast a busy machine gets through an example says nothing about the code.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(COMMIT, _UNTIMED, max_examples=25)

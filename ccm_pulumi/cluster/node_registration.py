@@ -90,7 +90,7 @@ class NodeRegistration(ProviderResource, provider=NodeRegistrationProvider, type
 
 
 def free_name_script(node: str, server_id: str) -> str:
-    """Deletes the Node unless it is of that server, and the password of any other machine.
+    """Deletes the Node of another server, and the password of any other machine.
 
     The cloud-controller-manager has not processed a Node without a provider ID. It may be of the new machine,
     or of the previous one: k3s exits when its Node is deleted, systemd starts it again, and until its server
@@ -102,7 +102,7 @@ def free_name_script(node: str, server_id: str) -> str:
     return f"""node=$(k3s kubectl get node {name} --ignore-not-found -o jsonpath={fields}) || exit 1
 case "$node" in
   *://{server_id}) ;;
-  'Node ') {_delete_password(node)} ;;
+  '' | 'Node ') {_delete_password(node)} ;;
   *) {unregister_script(node)} ;;
 esac"""
 

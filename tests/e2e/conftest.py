@@ -25,8 +25,6 @@ from sandbox.kubernetes import releases
 from sandbox.site import Site, open_site
 from sandbox.stack_settings import TEMPLATES
 
-pytest.register_assert_rewrite("tests.e2e")
-
 TREE = Path(__file__).resolve().parents[2]
 POLL_SECONDS = 1.0  # most conditions start a ./dev, and others need the CPU
 KINDS_OF_TESTS = (

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from sandbox.kubernetes import releases
+from tests.e2e import server_loss, workload
 from tests.e2e.conftest import TREE
 from tests.e2e.documents import edits_in
 from tests.e2e.reader import Reading
@@ -36,10 +37,10 @@ GUIDES = (
     "docs/guides/releasing.md",
     "docs/guides/kubernetes-tests.md",
     "docs/guides/pools.md",
-    "docs/guides/backup-and-restore.md",
 )
+RESTORE = "docs/guides/backup-and-restore.md"
 CONTRIBUTION = "docs/tutorial/7-a-contribution.md"
-PAGES = (*FIRST, *GUIDES, CONTRIBUTION)
+PAGES = (*FIRST, *GUIDES, RESTORE, CONTRIBUTION)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,14 @@ def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(standard, p
         pytest.skip("pages show the default version")
     standard.reset()  # what the page before left
     with Reading(standard, page, already=standard.said if page == "README.md" else "") as reading:
+        reading.rest()
+
+
+@pytest.mark.nightly
+def test_the_only_control_server_is_lost_and_the_cluster_comes_back(standard):
+    standard.reset()
+    workload.deploy(standard)
+    with server_loss.restored(standard, ["control"]), Reading(standard, RESTORE) as reading:
         reading.rest()
 
 

@@ -43,8 +43,8 @@ PASSWORD = "w-1.node-password.k3s"
         ("Node ccm-from-scratch://42", []),
         # one that nobody has looked at: a predecessor that comes back would keep the name with its password
         ("Node ", [PASSWORD]),
-        # a machine that never became a Node, whose deletion ignores that there is none
-        ("", ["w-1", PASSWORD]),
+        # a machine that never became a Node
+        ("", [PASSWORD]),
         # a Node of another server
         ("Node hcloud://41", ["w-1", PASSWORD]),
         ("Node ccm-from-scratch://142", ["w-1", PASSWORD]),
