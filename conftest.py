@@ -23,7 +23,7 @@ from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE
 from tests.prepared import missing
 from tests.recording import Recorder
 
-pytest.register_assert_rewrite("tests.e2e")  # helpers assert, too
+pytest.register_assert_rewrite("tests.e2e")  # helpers contain assertions, too
 
 # No test is timed: how fast a busy machine gets through an example says nothing about the code.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -90,7 +90,8 @@ class NodeRegistration(ProviderResource, provider=NodeRegistrationProvider, type
 
 
 def free_name_script(node: str, server_id: str) -> str:
-    """Deletes the Node of another server, and the password of any other machine.
+    """Deletes the Node of another server, and the password of any other machine. If there is no Node, it
+    deletes only the password.
 
     The cloud-controller-manager has not processed a Node without a provider ID. It may be of the new machine,
     or of the previous one: k3s exits when its Node is deleted, systemd starts it again, and until its server

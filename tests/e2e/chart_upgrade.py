@@ -50,7 +50,11 @@ def pods(clone: Clone) -> dict[str, tuple[int, str]]:
 
 
 def changes_nothing_else(clone: Clone, tmp_path: Path) -> None:
-    """Move from the official release to our chart, and back; the Service ``whoami`` has a load balancer."""
+    """Move from the official release to our chart, and back; ``whoami`` has a load balancer."""
+    clone.dev("kubectl", "apply", "-f", "manifests/examples/service.yaml")
+    clone.dev("kubectl", "rollout", "status", "deployment/whoami", "--timeout=60s")
+    ready = "--for=jsonpath={.status.loadBalancer.ingress[0].ip}"
+    clone.dev("kubectl", "wait", ready, "service/whoami", "--timeout=60s")
     clone.settle()
     environment = "deployment/ccm-from-scratch"
     image, values = values_of(clone.kubectl("-n", "kube-system", "get", environment))

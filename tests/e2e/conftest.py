@@ -27,7 +27,7 @@ from sandbox.site import Site, open_site
 from sandbox.stack_settings import TEMPLATES
 
 TREE = Path(__file__).resolve().parents[2]
-POLL_SECONDS = 1.0  # most conditions start a ./dev, and others need the CPU
+POLL_SECONDS = 1.0  # most conditions start a process, and others need the CPU
 KINDS_OF_TESTS = (
     "horizontalpodautoscalers,poddisruptionbudgets,ingresses,networkpolicies",
     "deployments,daemonsets,statefulsets,jobs,pods,persistentvolumeclaims",
@@ -47,23 +47,23 @@ class Clone:
     ) -> subprocess.CompletedProcess[str]:
         """Run ``./dev …`` and return what it printed; both streams in one, as a person sees it.
 
-        ``kubectl`` runs directly: ``./dev`` would take twice its processor time for each of many polls.
+        Runs ``kubectl`` directly: ``./dev kubectl`` takes twice the processor time, and tests poll often.
         """
-        program = ["./dev"]
+        command = ["./dev", *arguments]
         if arguments[0] == "kubectl" and (site := self.site).kubeconfig.exists():
-            program, arguments = cluster.kubectl(site, built_toolchain(site), ()), arguments[1:]
-        return self._run(program, arguments, seconds, check=check)
+            command = cluster.kubectl(site, built_toolchain(site), arguments[1:])
+        return self._run(command, arguments, seconds, check=check)
 
     def pulumi(
         self, *arguments: str, seconds: float = 300, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        return self._run(PULUMI, arguments, seconds, check=check)
+        return self._run([*PULUMI, *arguments], arguments, seconds, check=check)
 
     def _run(
-        self, program: Sequence[str], arguments: Sequence[str], seconds: float, *, check: bool
+        self, command: Sequence[str], words: Sequence[str], seconds: float, *, check: bool
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [*program, *arguments],
+            command,
             cwd=self.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -73,8 +73,7 @@ class Clone:
             check=False,
         )
         if check and done.returncode:
-            words = " ".join((program[-1], *arguments))
-            raise AssertionError(f"{words} ended with {done.returncode}:\n{done.stdout}")
+            raise AssertionError(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}")
         return done
 
     def not_ignored(self) -> dict[str, float]:

@@ -85,8 +85,11 @@ class Stage:
         if self.stands:
             self.clone.pulumi(*cluster_state.DESTROY, seconds=UP_SECONDS)
         elif not self.serves:
-            self.clone.configure(workerCount=-1)  # it is refused after the sandbox has started
-            assert self.clone.dev("up", check=False).returncode
+            # up starts the sandbox, then the program refuses this value
+            self.clone.configure(workerCount=-1)
+            refused = self.clone.dev("up", check=False)
+            assert refused.returncode
+            assert "workerCount" in refused.stdout
         self.serves, self.stands = True, False
         self.configure(BASE)
 

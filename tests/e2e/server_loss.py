@@ -43,7 +43,7 @@ def power(clone: Clone, role: str, action: str) -> None:
 
 @contextmanager
 def restored(clone: Clone, roles: Collection[str]) -> Iterator[None]:
-    """Fails unless these control servers are other ones after the block, and the workload is as before."""
+    """Assert that the block replaces exactly these control servers and keeps the workload."""
     before = clone.server_ids()
     eventually(lambda: targets(clone) == set(before.values()), 120, "all servers behind the load balancer")
     kept = _kept(clone)

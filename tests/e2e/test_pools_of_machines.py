@@ -106,9 +106,10 @@ def test_a_pool_leaves_the_middle_and_no_budget_is_hurt(pooled):
 
 @pytest.fixture(scope="module")
 def address(pooled):
+    url = workload.deploy(pooled)
     configure(pooled, TWO, drain=120)
     pooled.dev("up")
-    return workload.deploy(pooled)
+    return url
 
 
 def test_replacing_all_workers_loses_few_requests(pooled, address):

@@ -73,7 +73,7 @@ def test_nothing_protected_is_replaced(protected: Lab, cloud: EmulatedCloud) -> 
     # that the only control server goes is allowed, and it is protected all the same
     (control,) = [item for item in cloud.get("/servers")["servers"] if item["name"].endswith("control")]
     change = {"IMAGE": "debian-12", "ALLOW": str(control["id"])}
-    for protect in ("yes", "no"):  # the run that replaces it is too late for "no"
+    for protect in ("yes", "no"):  # "no" must be applied before the run that replaces the server
         refused(protected.run("up", "--yes", PROTECT=protect, **change), "server ccm-from-scratch-control")
         assert there(cloud)["servers"]["ccm-from-scratch-control"]["delete"]
         assert {name: item["id"] for name, item in protected.resources().items() if name in ids} == ids
