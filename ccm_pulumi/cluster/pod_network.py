@@ -117,7 +117,6 @@ class PodNetworkProvider(ServerProvider):
     """Gives a node its network as soon as it has a range for its Pods."""
 
     ignored_inputs = ("private_key", "host_key", "address", "jump", "server_id", "others", "reached")
-    recorded_inputs = ("address", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Ends when the node has it."""

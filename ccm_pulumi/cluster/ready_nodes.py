@@ -132,7 +132,6 @@ class ReadyNodesProvider(ServerProvider):
     """Waits."""
 
     ignored_inputs = ("private_key", "host_key", "address", "others")
-    recorded_inputs = ("address", "others")
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Returns when all Nodes are ready, and uncordons those that an upgrade left cordoned.

@@ -59,9 +59,8 @@ class Provider(ResourceProvider):
     ignored_inputs: ClassVar[tuple[str, ...]] = ()
     """If only these inputs change, such as ``jump``, Pulumi doesn't update the resource.
 
-    The state keeps the old values, so ``delete`` must not use these inputs. If ``address`` or ``host_key``
-    changes, the server ID changes, too. Pulumi doesn't ignore the server ID, so it updates the resource. If
-    only ``private_key`` changes, Pulumi stores the new key, but doesn't change the server.
+    The state keeps the old values, so ``delete`` must not use these inputs. If only ``private_key`` changes,
+    Pulumi stores the new key, but doesn't change the server.
     """
     recorded_inputs: ClassVar[tuple[str, ...]] = ()
     """Inputs in ``ignored_inputs`` that ``read`` uses. If only inputs in ``ignored_inputs`` change, Pulumi

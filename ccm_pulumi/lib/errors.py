@@ -69,6 +69,7 @@ class HostKeyError(InfraError):
     """A server shows another host key than it did before."""
 
     def __init__(self, address: str) -> None:
+        self.address = address  # also of a gateway on the way to another server
         super().__init__(
             f"the SSH host key of the server at {address} has changed. The server was reinstalled, or "
             "someone intercepts the connection. If the server was rebuilt at Hetzner, run 'pulumi "

@@ -328,8 +328,9 @@ class Probes:
             try:
                 future.set_result(await self._asking(host))
             except InfraError as error:
-                future.set_result(NoReport(str(error), isinstance(error, HostKeyError)))
-                if not isinstance(error, HostKeyError):
+                is_other = isinstance(error, HostKeyError) and error.address == host.address
+                future.set_result(NoReport(str(error), is_other))
+                if not is_other:
                     self._tell(f"could not check {host.address} for drift: {error}")
             finally:
                 if not future.done():
@@ -356,6 +357,9 @@ class ServerProvider(Provider):
     ``installation``, an output of k3s's resources, is unknown in a preview of any change of theirs, and
     nearly always unchanged afterwards, so an unknown value doesn't count as a change.
     """
+
+    # ``read`` connects with these inputs. They also change when only a gateway is rebuilt or replaced.
+    recorded_inputs = ("address", "jump", "others", "reached")
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """Looks at the server."""

@@ -16,7 +16,7 @@ from ..lib.dynamic import CloudProvider, Provider, ProviderResource
 from ..lib.errors import ConfigurationError, HostKeyError
 from ..lib.ssh import CONNECT_SECONDS, Host, connect, run_once
 from .network import Network
-from .probe import DRIFT, PROBES, Report, ServerProvider, differences, drift_of
+from .probe import PROBES, Report, ServerProvider, differences, drift_of
 from .root_key import rotate
 from .server_plan import IGNORED
 from .server_state import ServerState, state_inputs
@@ -142,12 +142,14 @@ class BootProvider(OneServerProvider, CloudProvider):
         HostKeyError: it has another one, and the cloud lists no rebuild since.
         """
         noted = {name: _olds[name] for name in ("host_key", "rebuilt") if _olds.get(name)}
-        if _olds.get(DRIFT):
+        try:
+            host_key = asyncio.run(wait_for_boot(host_of({**_news, **noted})))
+        except HostKeyError as error:
             last = self._last_rebuild(_news["server_id"])
-            if last <= int(noted.get("rebuilt", 0)):
-                raise HostKeyError(_news["address"])
+            if error.address != _news["address"] or last <= int(noted.get("rebuilt", 0)):
+                raise
             noted = {"rebuilt": last}
-        host_key = asyncio.run(wait_for_boot(host_of({**_news, **noted})))
+            host_key = asyncio.run(wait_for_boot(host_of({**_news, **noted})))
         return UpdateResult({**_news, **noted, "host_key": host_key})
 
     def _last_rebuild(self, server_id: str) -> int:

@@ -20,7 +20,6 @@ EXAMPLES = 4  # in each environment: an example takes about a minute
 SECONDS = 600 + 180 * EXAMPLES
 UNITS = "/etc/systemd/system"
 REGISTRIES = "/etc/rancher/k3s/registries.yaml"
-NAT_GONE = "NAT gone"
 SYSTEM = "--namespace=kube-system"
 NAME = "ccm-from-scratch"
 UNKNOWN = ("for drift", "can't detect changes in the cluster", "not read: ")
@@ -112,11 +111,9 @@ def out_of_the_firewall(place: Place, role: str) -> None:
             place.clone.api(path, {"remove_from": targets}, "POST")
 
 
-def routes_deleted(place: Place, _: str) -> None:
-    for destination, gateway in routes(place.clone).items():
-        body = {"destination": destination, "gateway": gateway}
-        with suppress(urllib.error.HTTPError):  # the CCM may have replaced it
-            place.clone.api(f"/networks/{place.network}/actions/delete_route", body, "POST")
+def nat_route_deleted(place: Place, _: str) -> None:
+    body = {"destination": EVERYWHERE, "gateway": routes(place.clone)[EVERYWHERE]}
+    place.clone.api(f"/networks/{place.network}/actions/delete_route", body, "POST")
 
 
 def key_deleted(place: Place, _: str) -> None:
@@ -173,7 +170,6 @@ ON_MACHINES: dict[str, Drift] = {
     ),
     "node password deleted": on_worker("rm /etc/rancher/node/password; systemctl restart --no-block $unit"),
     "no encryption": on_control("rm /etc/rancher/k3s/config.yaml.d/*; systemctl restart --no-block $unit"),
-    NAT_GONE: lambda place, _: place.on("nat", "nft delete table ip $nat; rm /etc/$nat.nft"),
     "CCM's image removed": on_control(
         "k3s ctr images ls -q | grep ccm-from-scratch | xargs k3s ctr images rm"
     ),
@@ -186,10 +182,13 @@ IN_THE_CLOUD: dict[str, Drift] = {
     "server detached": lambda place, role: place.act(role, "detach_from_network", network=place.network),
     "out of the firewall": out_of_the_firewall,
     "key deleted": key_deleted,
-    "routes deleted": routes_deleted,
+}
+OF_NAT: dict[str, Drift] = {
+    "NAT gone": lambda place, _: place.on("nat", "nft delete table ip $nat; rm /etc/$nat.nft"),
+    "NAT route deleted": nat_route_deleted,
 }
 # In this order: drift on a machine needs its network, and drift in Kubernetes needs a machine.
-DRIFTS = {**IN_KUBERNETES, **ON_MACHINES, **IN_THE_CLOUD}
+DRIFTS = {**IN_KUBERNETES, **ON_MACHINES, **OF_NAT, **IN_THE_CLOUD}
 ORDER = [*DRIFTS]
 
 
@@ -226,12 +225,12 @@ def random_changes_are_repaired(environment: Clone) -> None:
 def are_repaired(environment: Clone, changes: dict[str, str]) -> None:
     """Make changes, each to the server of a role; then ``up`` repairs them."""
     servers, uid = environment.server_ids(), identity(environment)
-    changes = {name: role for name, role in changes.items() if name != NAT_GONE or "nat" in servers}
+    changes = {name: role for name, role in changes.items() if name not in OF_NAT or "nat" in servers}
     print(f"at {time.strftime('%T')}:")
     place = Place(environment, servers, loses=sum(role.startswith("control") for role in servers) > 1)
     for name in sorted(changes, key=ORDER.index):
         role = changes[name]
-        if role == "nat" and name not in IN_THE_CLOUD and name != NAT_GONE:
+        if role == "nat" and name in {**IN_KUBERNETES, **ON_MACHINES}:
             role = "worker-1"  # nat has no Node
         print(f"{name}: {role}")  # of all examples: one may break what a later one notices
         with suppress(urllib.error.HTTPError):  # what the cloud refuses does not happen

@@ -229,27 +229,30 @@ def test_each_server_is_asked_once_for_all_who_read_it_at_the_same_time() -> Non
         await asyncio.to_thread(begun.wait, 30)
         if host.address == "silent":
             raise UnreachableError("silent", 6, "no answer")
-        if host.address == "other":
+        if host.address in ("other", "behind"):
             raise HostKeyError("other")
         return Report(host=host.address)
 
     now = 0.0
     probes = Probes(asking, clock=lambda: now, tell=lambda _: None)
-    hosts = [Host(address, "K") for address in ("a", "silent", "other")]
+    hosts = [Host(address, "K") for address in ("a", "silent", "other", "behind")]
     with ThreadPoolExecutor(4) as pool:
         reads = [pool.submit(probes.of, hosts) for _ in range(4)]
         begun.set()
         answers = [read.result(timeout=30) for read in reads]
-    assert sorted(asked) == ["a", "other", "silent"]
-    for mine, silent, other in answers:
+    assert sorted(asked) == ["a", "behind", "other", "silent"]
+    for mine, silent, other, behind in answers:
         assert mine == Report(host="a")
         assert isinstance(silent, NoReport)
         assert not silent.is_other
         assert isinstance(other, NoReport)
         assert other.is_other
+        # its gateway has another key
+        assert isinstance(behind, NoReport)
+        assert not behind.is_other
     now = probe.FRESH_SECONDS + 1
     probes.of(hosts[:1])
-    assert sorted(asked) == ["a", "a", "other", "silent"]
+    assert sorted(asked) == ["a", "a", "behind", "other", "silent"]
 
 
 def test_a_silent_server_keeps_its_state_and_one_with_another_key_is_repaired() -> None:

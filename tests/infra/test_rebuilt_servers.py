@@ -43,22 +43,26 @@ def props(host, rebuilt):
 
 
 async def test_the_key_of_a_rebuilt_server_is_noted_once(boot, cloud, props, server) -> None:
-    state = {**props, "host_key": KEY, DRIFT: ["another key"]}
+    state = {**props, "host_key": KEY}
     outs = (await asyncio.to_thread(boot.update, "", state, props)).outs
     assert outs["host_key"] == server[1]
     assert outs["rebuilt"] == last_rebuild(cloud, props["server_id"])
-    assert DRIFT not in outs
-    with pytest.raises(HostKeyError):
-        await asyncio.to_thread(boot.update, "", {**outs, "host_key": KEY, DRIFT: ["another key"]}, props)
-    # another way to it, and no rebuild: only the known key is believed
+    # no rebuild since: only the known key is accepted
     with pytest.raises(HostKeyError):
         await asyncio.to_thread(boot.update, "", {**outs, "host_key": KEY}, props)
 
 
-def test_without_a_token_no_other_key_is_believed() -> None:
-    props = {"server_id": "1", "address": "203.0.113.7", "private_key": "K"}
+async def test_a_server_with_its_known_key_keeps_it_whatever_a_refresh_found(boot, props, server) -> None:
+    """The key of its gateway was another one."""
+    state = {**props, "host_key": server[1], DRIFT: ["another key"]}
+    outs = (await asyncio.to_thread(boot.update, "", state, props)).outs
+    assert outs == {**props, "host_key": server[1]}
+
+
+async def test_without_a_token_no_other_key_is_accepted(host) -> None:
+    props = {"server_id": "1", "address": host.address, "private_key": host.private_key}
     with pytest.raises(HostKeyError):
-        BootProvider().update("", {**props, "host_key": KEY, DRIFT: ["another key"]}, props)
+        await asyncio.to_thread(BootProvider().update, "", {**props, "host_key": KEY}, props)
 
 
 def test_the_only_control_server_without_its_datastore_begins_no_cluster() -> None:
