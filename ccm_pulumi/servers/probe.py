@@ -92,7 +92,7 @@ class NoReport:
     """Why there is no report."""
 
     reason: str
-    is_other: bool = False  # whether something answered with another host key
+    is_other: bool = False  # whether the server itself, not its gateway, has another host key
 
 
 Outcome = Report | NoReport
@@ -359,7 +359,7 @@ class ServerProvider(Provider):
     """
 
     # ``read`` connects with these inputs. They also change when only a gateway is rebuilt or replaced.
-    recorded_inputs = ("address", "jump", "others", "reached")
+    recorded_inputs = ("address", "jump", "others", "reached", "controls")
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """Looks at the server."""

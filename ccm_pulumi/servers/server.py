@@ -139,14 +139,16 @@ class BootProvider(OneServerProvider, CloudProvider):
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
         """Waits again, for a server with the known host key. After a rebuild it accepts any host key. A
-        HostKeyError: it has another one, and the cloud lists no rebuild since.
+        HostKeyError: it has another one, and the cloud lists no rebuild since; or its gateway has.
         """
         noted = {name: _olds[name] for name in ("host_key", "rebuilt") if _olds.get(name)}
         try:
             host_key = asyncio.run(wait_for_boot(host_of({**_news, **noted})))
         except HostKeyError as error:
+            if error.address != _news["address"]:
+                raise
             last = self._last_rebuild(_news["server_id"])
-            if error.address != _news["address"] or last <= int(noted.get("rebuilt", 0)):
+            if last <= int(noted.get("rebuilt", 0)):
                 raise
             noted = {"rebuilt": last}
             host_key = asyncio.run(wait_for_boot(host_of({**_news, **noted})))

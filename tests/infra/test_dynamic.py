@@ -115,6 +115,7 @@ WAYS = {
     "address": "192.0.2.2",
     "jump": {"address": "192.0.2.4"},
     "others": [{"address": "192.0.2.3"}],
+    "controls": {"control": {"address": "192.0.2.6"}},
     "reached": {"address": "192.0.2.5"},
 }
 """Other ways to servers, such as a gateway that was rebuilt."""
