@@ -118,14 +118,18 @@ class Clone:
         return {name: number for name, number in operations.items() if not name.startswith("GET ")}
 
     def settle(self) -> None:
-        """Wait until the CCM has nothing left to do; ``./dev up`` ends before, with routes still to come."""
+        """Wait until the CCM has nothing left to do; ``./dev up`` ends before, with routes still to come.
+
+        A CCM that has just become the leader may use a state of the network for five minutes. If that still
+        has a server whose Node is gone, the CCM keeps the server's route until then.
+        """
 
         def is_idle() -> bool:
             print(plan := self.dev("plan").stdout)  # pytest shows it after a failure
             lines = [line for line in plan.splitlines() if not line.startswith("•")]
             return len(lines) == 1 and lines[0].endswith("nothing to do")  # of earlier versions, too
 
-        eventually(is_idle, 60, "the CCM has nothing left to do")
+        eventually(is_idle, 330, "the CCM has nothing left to do")
 
     def reset(self) -> None:
         """Remove what a module made in the cluster and in the cloud's faults; servers and settings stay."""

@@ -509,7 +509,8 @@ def test_up_repairs_what_was_changed_on_servers_and_replaces_none(environment):
     assert environment.dev("ssh", other, "systemctl is-enabled k3s-agent").stdout
     assert environment.server_ids() == servers
     assert len(environment.nodes()) == len(servers)
-    assert all(ready(node) for node in environment.nodes().values())
+    # up may have seen the last status of the kubelet that ran before the rebuild
+    eventually(lambda: all(ready(node) for node in environment.nodes().values()), 60, "all Nodes are ready")
     nothing_to_do(environment)
 
 
