@@ -1,3 +1,5 @@
+"""Another Pulumi program creates a second cluster in the environment's cloud, from our components."""
+
 import json
 import re
 import shutil

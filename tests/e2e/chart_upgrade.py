@@ -1,3 +1,5 @@
+"""Helm moves a release of the official chart to our chart, and back, beside the environment's own CCM."""
+
 import os
 from pathlib import Path
 
@@ -61,7 +63,7 @@ def changes_nothing_else(clone: Clone, tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
     given = f"--values={tmp_path / 'values.yaml'}"
     former = lease_holder(clone)
-    # the environment's own CCM makes room
+    # no two CCMs at the same time
     clone.dev("kubectl", "-n", "kube-system", "scale", environment, "--replicas=0")
     helm(clone, "install", "hccm", str(OFFICIAL), given)
     before = clone.writes(), load_balancers(clone), pods(clone), identities(clone)

@@ -120,8 +120,9 @@ class Clone:
     def settle(self) -> None:
         """Wait until the CCM has nothing left to do; ``./dev up`` ends before, with routes still to come.
 
-        A CCM that has just become the leader may use a state of the network for five minutes. If that still
-        has a server whose Node is gone, the CCM keeps the server's route until then.
+        A CCM uses a cached state of the network for up to five minutes. If a new leader reads the network
+        between the deletion of a Node and of its server, it may keep the server's route until it
+        reads again.
         """
 
         def is_idle() -> bool:

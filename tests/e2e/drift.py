@@ -1,6 +1,7 @@
 """Drift on machines: up to three things that somebody changes at once are repaired by one ``up``.
 
-In the cloud, in Kubernetes and on the machines themselves, with one control server and with three.
+In the cloud, in Kubernetes and on the machines themselves, with one control server, and with three behind a
+NAT server.
 """
 
 import os
@@ -56,7 +57,7 @@ class Place:
     def on(self, role: str, commands: str) -> None:
         unit = "k3s" if role.startswith("control") else "k3s-agent"
         known = f"unit={unit} nat=nat-of-private-network"
-        self.clone.dev("ssh", role, f"{known}; {commands}", check=False)  # there may be no such server
+        self.clone.dev("ssh", role, f"{known}; {commands}", check=False)
 
     def kubectl(self, *words: str) -> None:
         self.clone.dev("kubectl", "--request-timeout=20s", *words, check=False)

@@ -79,7 +79,7 @@ def test_a_control_server_that_was_rebuilt_or_whose_node_was_deleted_joins_again
 @pytest.mark.nightly
 @pytest.mark.timeout(drift.SECONDS)
 def test_drift_is_gone_after_one_run(three):
-    # without a quorum
+    # etcd has no quorum then
     drift.are_repaired(three, {"unit stopped": "control-2", "unit disabled": "control-3"})
     drift.random_changes_are_repaired(three)
 
