@@ -68,13 +68,19 @@ class UnreachableError(InfraError):
 class HostKeyError(InfraError):
     """A server shows another host key than it did before."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, is_own_gateway: bool = False) -> None:
         self.address = address  # also of a gateway on the way to another server
+        advice = (
+            "If you reinstalled it, set ccm-from-scratch:gateway.hostKey to its new key. Then run 'pulumi "
+            "up' before you remove or replace servers"
+            if is_own_gateway
+            else "If the server was rebuilt at Hetzner, run 'pulumi up', which accepts the new key. If you "
+            "changed the key yourself, run 'pulumi up --replace URN'. To find the URN of the server's "
+            "resource of type Boot, run 'pulumi stack --show-urns'"
+        )
         super().__init__(
             f"the SSH host key of the server at {address} has changed. The server was reinstalled, or "
-            "someone intercepts the connection. If the server was rebuilt at Hetzner, run 'pulumi "
-            "up', which accepts the new key. If you changed the key yourself, run 'pulumi up --replace URN'. "
-            "To find the URN of the server's resource of type Boot, run 'pulumi stack --show-urns'"
+            f"someone intercepts the connection. {advice}"
         )
 
 

@@ -202,7 +202,7 @@ async def _open(host: Host, tunnel: asyncssh.SSHClientConnection | None) -> asyn
             **({"tunnel": tunnel} if tunnel else {}),
         )
     except asyncssh.HostKeyNotVerifiable as error:
-        raise HostKeyError(host.address) from error
+        raise HostKeyError(host.address, is_own_gateway=bool(host.key_file)) from error
 
 
 async def _close(connections: Sequence[asyncssh.SSHClientConnection]) -> None:

@@ -290,9 +290,12 @@ async def test_a_server_is_reached_through_another_one(jump, server):
     assert Forwards.asked == ["127.0.0.1"]
 
 
-async def test_an_unknown_host_key_is_reported(jump, server):
-    stranger = Host(jump.address, jump.private_key, server[1])
-    with pytest.raises(HostKeyError, match=r"server at 127\.0\.0\.2 has changed"):
+@pytest.mark.parametrize(
+    ("key_file", "remedy"), [("", "pulumi up"), ("gateway.pem", "ccm-from-scratch:gateway.hostKey")]
+)
+async def test_an_unknown_host_key_is_reported(jump, server, key_file, remedy):
+    stranger = Host(jump.address, jump.private_key, server[1], key_file=key_file)
+    with pytest.raises(HostKeyError, match=rf"server at 127\.0\.0\.2 has changed.*{remedy}"):
         async with connect(Host("127.0.0.1", jump.private_key, server[1], jump=stranger), timeout=30):
             pass
 
