@@ -15,8 +15,8 @@ pytestmark = [
 
 
 def test_a_user_without_root_gets_hollow_nodes_and_a_hint_how_to_get_machines():
-    # The fast tests once: with the oldest Python that we promise, and without root's powers.
-    said = session("bookworm", "visitor", "./dev up", "./dev kubectl get nodes", "./dev test unit")
+    # The fast tests of what depends on the user: with the oldest supported Python, and without root.
+    said = session("bookworm", "visitor", "./dev up", "./dev kubectl get nodes", "./dev test unit packages")
     first, *_ = [
         line for line in said.splitlines() if not line.startswith(("• installing", "• making", "• creating"))
     ]
