@@ -1,6 +1,6 @@
 """A clone of this tree in a folder of its own: end-to-end tests start where a user starts.
 
-Booting a cluster is the expensive step, so the tests of a module share an environment: ``standard`` or
+Booting a cluster is the expensive step, so the tests of a module share an environment: ``environment`` or
 ``three``. A module that needs another one, or breaks its own, takes ``clone``. Each ends with
 its module: within seven minutes, a waiting cluster takes as much processor time as the boot of another one.
 """
@@ -204,9 +204,9 @@ def environment_of(folder: Path, version: str, **settings: object) -> Iterator[C
 
 
 @pytest.fixture(scope="module")
-def standard(tmp_path_factory, kubernetes_version):
+def environment(tmp_path_factory, kubernetes_version):
     """What ``./dev up`` makes without any setting: one control server and two workers."""
-    yield from environment_of(tmp_path_factory.mktemp("standard"), kubernetes_version)
+    yield from environment_of(tmp_path_factory.mktemp("environment"), kubernetes_version)
 
 
 @pytest.fixture(scope="module")

@@ -46,30 +46,30 @@ PAGES = (*FIRST, *GUIDES, RESTORE, CONTRIBUTION)
 @pytest.mark.parametrize(
     "page", [*FIRST, *(pytest.param(page, marks=pytest.mark.nightly) for page in GUIDES)]
 )
-def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(standard, page, kubernetes_version):
+def test_the_commands_of_a_page_run_as_typed_and_print_what_it_shows(environment, page, kubernetes_version):
     if kubernetes_version != releases.default():
         pytest.skip("pages show the default version")
-    standard.reset()  # what the page before left
-    with Reading(standard, page, already=standard.said if page == "README.md" else "") as reading:
+    environment.reset()  # what the page before left
+    with Reading(environment, page, already=environment.said if page == "README.md" else "") as reading:
         reading.rest()
 
 
 @pytest.mark.nightly
-def test_the_only_control_server_is_lost_and_the_cluster_comes_back(standard, kubernetes_version):
+def test_the_only_control_server_is_lost_and_the_cluster_comes_back(environment, kubernetes_version):
     if kubernetes_version != releases.default():
         pytest.skip("pages show the default version")
-    standard.reset()
-    workload.deploy(standard)
-    with server_loss.restored(standard, ["control"]), Reading(standard, RESTORE) as reading:
+    environment.reset()
+    workload.deploy(environment)
+    with server_loss.restored(environment, ["control"]), Reading(environment, RESTORE) as reading:
         reading.rest()
 
 
 @pytest.mark.nightly
-def test_a_contribution_labels_a_node(standard):
+def test_a_contribution_labels_a_node(environment):
     changed = {edit.name for edit in edits_in((TREE / CONTRIBUTION).read_text(encoding="utf-8"))}
     try:
-        with Reading(standard, CONTRIBUTION) as reading:
+        with Reading(environment, CONTRIBUTION) as reading:
             reading.rest()
     finally:
         for name in changed:  # the page changes the sources of the clone
-            shutil.copyfile(TREE / name, standard.root / name)
+            shutil.copyfile(TREE / name, environment.root / name)

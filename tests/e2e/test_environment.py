@@ -51,11 +51,6 @@ SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
-@pytest.fixture(scope="module")
-def environment(standard):
-    return standard
-
-
 @pytest.mark.smoke
 def test_every_node_is_ready_and_known_by_its_server(environment):
     servers = {s["name"]: s for s in environment.api("/servers")["servers"]}
