@@ -37,7 +37,7 @@ class NodeGroupProvider(DrainingProvider):
 
     id_format = "{group}/{network_id}"
     replaced_by = ("generation", "group", "network_id")
-    ignored_inputs = ("private_key", "host_key", "address")
+    ignored_inputs = ("private_key",)
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Deletes the group's servers and waits for that. Fails if control servers run, but none responds."""

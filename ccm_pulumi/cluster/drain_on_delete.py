@@ -33,7 +33,7 @@ class DrainOnDeleteProvider(DrainingProvider):
     id_format = "{node}/{member_id}"
     # as with a NodeRegistration: another control server is another cluster
     replaced_by = ("member_id", "node")
-    ignored_inputs = ("private_key", "host_key", "address")
+    ignored_inputs = ("private_key",)
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Drains the Node, unless its server or every control server is deleted or off. The only control

@@ -11,12 +11,12 @@ from typing import Any
 
 import pulumi
 
-from ..lib.cloud_api import cloud_of
+from ..lib.cloud_api import Cloud, cloud_of
 from ..lib.dynamic import ProviderResource
 from ..servers.server import host_of
 from .drain_on_delete import DrainingProvider, drain_seconds
 from .etcd_leave import LeavingServer, leave
-from .peers import peers_of
+from .peers import Peer, by_current_nat, peers_of
 
 
 class EtcdMemberGuardProvider(DrainingProvider):
@@ -24,7 +24,7 @@ class EtcdMemberGuardProvider(DrainingProvider):
 
     id_format = "{server_id}"
     replaced_by = ("server_id",)
-    ignored_inputs = ("private_key", "host_key", "address", "drain_seconds")
+    ignored_inputs = ("private_key", "drain_seconds")
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Removes it from the cluster. Does nothing if it is not a member."""
@@ -39,12 +39,15 @@ class EtcdMemberGuard(ProviderResource, provider=EtcdMemberGuardProvider, type_n
 
 def leave_before_delete(configuration: Mapping[str, Any], props: Mapping[str, Any]) -> None:
     """Removes a control server from the cluster before its server is deleted; raises as ``leave``."""
-    member = props["member"]
     cloud = cloud_of(configuration, os.environ)
-    host = host_of(props)
-    peers = peers_of(cloud, props["server_id"], props["private_ip"], member["labels"], jump=host.jump)
-    seconds = drain_seconds(configuration, props)
+    leaving, peers = leaving_server(cloud, props, drain_seconds(configuration, props))
     if peers:
-        asyncio.run(
-            leave(cloud, LeavingServer(props["server_id"], member["node"], host, seconds), peers, print)
-        )
+        asyncio.run(leave(cloud, leaving, peers, print))
+
+
+def leaving_server(cloud: Cloud, props: Mapping[str, Any], seconds: int) -> tuple[LeavingServer, list[Peer]]:
+    """The control server in a state, and the others of its cluster; ``seconds``: timeout of its drain."""
+    member = props["member"]
+    host = by_current_nat(cloud, host_of(props), member["labels"])
+    peers = peers_of(cloud, props["server_id"], props["private_ip"], member["labels"], jump=host.jump)
+    return LeavingServer(props["server_id"], member["node"], host, seconds), peers

@@ -50,7 +50,7 @@ class NodeRegistrationProvider(CloudProvider):
 
     # another control server is another cluster, in which there is nothing to delete
     replaced_by = ("member_id", "node")
-    ignored_inputs = ("private_key", "host_key", "address")
+    ignored_inputs = ("private_key",)
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Deletes a Node of this name that belongs to another server."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..config.labels import CLUSTER, CONTROL_ROLE, NAT_ROLE, STACK
-from ..lib.cloud_api import Cloud, fetcher, labeled, read_server, server_runs
+from ..lib.cloud_api import Cloud, fetcher, labeled, read_server
 from ..lib.ssh import Host
-from ..servers.server import control_ids, host_of, hosts_of
+from ..servers.server import control_ids, host_of, hosts_of, last_rebuild
 
 _OFF = ("off", "stopping", "deleting")
 
@@ -70,9 +70,30 @@ def peers_of(
 def _with_jump(cloud: Cloud, found: list[Peer], labels: Mapping[str, str], jump: Host | None) -> list[Peer]:
     if all(peer.public for peer in found):
         return found
-    nat = [address for server in _labelled(cloud, {**labels, **NAT_ROLE}) if (address := _public(server))]
-    through = jump or (Host(nat[0], "") if nat else None)
-    return [replace(peer, jump=through) for peer in found]
+    if jump is None:
+        jump = next((Host(address, "") for _, address in _nat_servers(cloud, labels)), None)
+    return [replace(peer, jump=jump) for peer in found]
+
+
+def _nat_servers(cloud: Cloud, labels: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Their IDs and public addresses."""
+    servers = _labelled(cloud, {**labels, **NAT_ROLE})
+    return [(str(server["id"]), address) for server in servers if (address := _public(server))]
+
+
+def by_current_nat(cloud: Cloud, host: Host, labels: Mapping[str, str]) -> Host:
+    """A host in the state of a resource that is deleted, by the NAT server that its cluster has now.
+
+    That state may have the former address of a replaced NAT server, or the former host key of a rebuilt one.
+    Then any host key of the NAT server is accepted. ``labels`` name the cluster. The user's own gateway is no
+    server of the cluster, and stays.
+    """
+    if not (labels and host.jump) or host.jump.key_file:
+        return host
+    for server_id, address in _nat_servers(cloud, labels):
+        if address != host.jump.address or last_rebuild(cloud, server_id):
+            return replace(host, jump=Host(address, host.private_key))
+    return host
 
 
 def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
@@ -89,21 +110,29 @@ def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
     known = _running_hosts(cloud, props)
     if known or len(control_ids(props)) == 1:
         return known
-    jump = host_of(props).jump
-    if "member_id" in props:
-        now = peers_of(cloud, props["member_id"], "", jump=jump)
-    else:
-        labels = props.get("labels") or {}
-        # a server in another network belongs to another cluster, whatever its labels are
-        found = labels and peers(_labelled(cloud, {**labels, **CONTROL_ROLE}), "", int(props["network_id"]))
-        now = _with_jump(cloud, [peer for peer in found if peer.private], labels, jump)
+    # a server in another network belongs to another cluster, whatever its labels are
+    labels, network = props.get("labels") or {}, None
+    if "member_id" not in props:
+        network = int(props["network_id"])
+    elif worker := read_server(cloud, props["member_id"]):
+        labels = labels_of(worker["labels"])
+    if not labels:
+        return []
+    found = peers(_labelled(cloud, {**labels, **CONTROL_ROLE}), "", network)
+    jump = by_current_nat(cloud, host_of(props), labels).jump
+    now = _with_jump(cloud, [peer for peer in found if network is None or peer.private], labels, jump)
     return [peer.host(props["private_key"]) for peer in now if not peer.unreachable]
 
 
 def _running_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
     """The running ones of the control servers that a resource names."""
     both = zip(hosts_of(props), control_ids(props), strict=True)
-    return [host for host, server_id in both if server_runs(cloud, server_id)]
+    read = [(host, read_server(cloud, server_id)) for host, server_id in both]
+    return [
+        by_current_nat(cloud, host, labels_of(server["labels"]))
+        for host, server in read
+        if server and server["status"] == "running"
+    ]
 
 
 def _labelled(cloud: Cloud, labels: Mapping[str, str]) -> list[Any]:

@@ -57,7 +57,7 @@ class Provider(ResourceProvider):
     """Format of the ID, with input names in braces. A class with its own ``create`` ignores this format."""
     replaced_by: ClassVar[tuple[str, ...]] = ()
     ignored_inputs: ClassVar[tuple[str, ...]] = ()
-    """If only these inputs change, such as ``host_key``, Pulumi doesn't update the resource.
+    """If only these inputs change, such as ``drain_seconds``, Pulumi doesn't update the resource.
 
     The state keeps the old values, so ``delete`` must not use these inputs. If only ``private_key`` changes,
     Pulumi stores the new key, but doesn't change the server.

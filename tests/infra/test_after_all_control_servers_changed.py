@@ -9,8 +9,10 @@ from fake_programs import programs
 
 from ccm_pulumi.addons.load_balancer_cleanup import LoadBalancerCleanupProvider
 from ccm_pulumi.addons.node_group import NodeGroupProvider
+from ccm_pulumi.cluster.etcd_member_guard import leaving_server
 from ccm_pulumi.cluster.peers import control_hosts
 from ccm_pulumi.lib.cloud_api import Cloud
+from ccm_pulumi.lib.ssh import Host
 from tests.http_server import Json, serving
 
 LABELS = {"cluster": "shop", "stack": "dev"}
@@ -23,11 +25,16 @@ CONTROL = {**LABELS, "role": "control"}
 def site():
     """A cloud whose servers a test names; without servers 1 and 2, which the state has."""
     there: dict[int, dict] = {}
+    rebuilds: list[dict] = []
 
     class Asked(Json, BaseHTTPRequestHandler):
         def do_GET(self):
             url = urllib.parse.urlsplit(self.path)
             kind = url.path.rpartition("/")[2]
+            if kind == "actions":
+                return self.answer(200, {kind: rebuilds, "meta": {"pagination": {"next_page": None}}})
+            if kind.isdigit() and int(kind) in there:
+                return self.answer(200, {"server": there[int(kind)]})
             if kind.isdigit():
                 return self.answer(404, {"error": {"code": "not_found", "message": "none"}})
             selector = dict(urllib.parse.parse_qsl(url.query)).get("label_selector", "")
@@ -40,8 +47,9 @@ def site():
             del there[int(self.path.rpartition("/")[2])]
             self.answer(200, {"action": {}})
 
-    def has(*servers):
+    def has(*servers, rebuilt=()):
         there.update({item["id"]: item for item in servers})
+        rebuilds.extend({"id": one, "command": "rebuild_server", "status": "success"} for one in rebuilt)
         return there
 
     with serving(Asked) as port:
@@ -71,10 +79,44 @@ def test_those_that_run_now_are_asked_and_no_other_clusters(site):
     assert addresses(site, others={}) == []
 
 
-def test_those_without_public_addresses_are_reached_by_the_nat_server(site):
-    site[0](server(21, CONTROL, public=""), server(5, {**LABELS, "role": "nat"}, public="203.0.113.5"))
-    (host,) = control_hosts(Cloud(site[1], "t" * 64), {**PROPS, "labels": LABELS})
-    assert (host.address, host.jump.address, host.jump.private_key) == ("10.0.0.21", "203.0.113.5", "key")
+def jump_of(site, number, nat, rebuilt, **jump):
+    """Address and host key of the jump host to the only private control server that runs."""
+    servers = server(number, CONTROL, public=""), server(5, {**LABELS, "role": "nat"}, public=nat)
+    site[0](*servers, rebuilt=rebuilt)
+    jump = {"address": "203.0.113.5", "host_key": "former", **jump}
+    state = {**PROPS, "labels": LABELS, "address": "10.0.0.21", "jump": jump}
+    (host,) = control_hosts(Cloud(site[1], "t" * 64), state)
+    assert host.address == "10.0.0.21"
+    return host.jump.address, host.jump.host_key
+
+
+@pytest.mark.parametrize("number", [1, 21])  # a control server in the state, and one that replaced it
+@pytest.mark.parametrize(
+    ("nat", "rebuilt", "expected"),
+    [
+        ("203.0.113.5", (), ("203.0.113.5", "former")),
+        ("203.0.113.5", (7,), ("203.0.113.5", None)),
+        ("203.0.113.6", (), ("203.0.113.6", None)),
+    ],
+)
+def test_private_control_servers_are_reached_by_the_current_nat_server(site, number, nat, rebuilt, expected):
+    assert jump_of(site, number, nat, rebuilt) == expected
+
+
+def test_a_leaving_control_server_and_its_peers_are_reached_by_the_current_nat_server(site):
+    controls = (server(number, CONTROL, public="", places={7: f"10.0.0.{number}"}) for number in (20, 21))
+    site[0](*controls, server(5, {**LABELS, "role": "nat"}, public="203.0.113.5"), rebuilt=[7])
+    state = {**PROPS, "server_id": "20", "private_ip": "10.0.0.20", "member": {"node": "n", "labels": LABELS}}
+    state |= {"address": "10.0.0.20", "jump": {"address": "203.0.113.5", "host_key": "former"}}
+    leaving, (peer,) = leaving_server(Cloud(site[1], "t" * 64), state, 60)
+    assert (peer.server_id, peer.jump) == ("21", leaving.host.jump)
+    assert leaving.host.jump == Host("203.0.113.5", "key")
+
+
+def test_the_users_own_gateway_keeps_its_host_key(site, tmp_path, pair):
+    (tmp_path / "key").write_text(pair["private_key"])
+    found = jump_of(site, 1, "203.0.113.6", (7,), key_file=f"{tmp_path}/key")
+    assert found == ("203.0.113.5", "former")
 
 
 @pytest.fixture

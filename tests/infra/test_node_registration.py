@@ -62,13 +62,12 @@ def test_leaving_deletes_the_node_and_its_password(k3s):
 
 
 @pytest.mark.parametrize(
-    ("changed", "replaces"), [("server_id", []), ("member_id", ["member_id"]), ("host_key", None)]
+    ("changed", "replaces"), [("server_id", []), ("member_id", ["member_id"]), ("host_key", [])]
 )
 def test_only_another_worker_leaves(changed, replaces):
     state = {"server_id": "1", "member_id": "2", "node": "w", "host_key": "H"}
     result = NodeRegistrationProvider().diff("", state, {**state, changed: "9"})
-    assert result.changes is (replaces is not None)
-    assert result.replaces == (replaces or [])
+    assert (result.changes, result.replaces) == (True, replaces)
 
 
 def test_a_changed_label_is_another_state_and_nothing_new_is_none():
