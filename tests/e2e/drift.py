@@ -17,7 +17,7 @@ from tests.e2e.cluster_state import PREFIX, identity
 from tests.e2e.conftest import Clone, eventually
 from tests.e2e.looks import internal, load_balancer_ip, nothing_to_do, ready, routes
 
-EXAMPLES = 4  # in each environment: an example takes about a minute
+EXAMPLES = 3  # in each environment: an example takes about a minute
 SECONDS = 600 + 180 * EXAMPLES
 UNITS = "/etc/systemd/system"
 REGISTRIES = "/etc/rancher/k3s/registries.yaml"

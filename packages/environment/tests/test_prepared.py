@@ -1,3 +1,4 @@
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,16 @@ from tests.prepared import missing
 def test_missing_parts_are_skipped_unless_prepared(prepared, for_machines, outcome):
     with pytest.raises(outcome, match="no Go compiler"):
         missing("no Go compiler", for_machines=for_machines, environment={command.PREPARED: prepared})
+
+
+@pytest.mark.parametrize("servers", [HOLLOW, MACHINES])
+def test_joined_layers_have_the_same_tests(servers):
+    def selected(layers, marks):
+        return any(eval(layer.marks, {}, marks) for layer in layers)
+
+    for values in itertools.product([False, True], repeat=3):
+        marks = dict(zip(("slow", "machines", "cluster"), values, strict=True))
+        assert selected(layers.joined(servers), marks) == selected(layers.layers(servers), marks)
 
 
 @pytest.mark.slow

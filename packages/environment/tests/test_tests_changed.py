@@ -122,6 +122,10 @@ def test_passed_tests_are_skipped(clone, layers, run):
     assert run() == (0, [EVERY])
     assert run() == (0, [])
     assert run(every=True) == (0, [EVERY])
+    layers.nightly = True
+    assert run() == (0, [EVERY])
+    layers.nightly = False
+    assert run() == (0, [])
     assert run("-k", "x") == (0, [["-k", "x"]])
     (clone.root / LOW).write_text("from low import part  # changed")
     assert run() == (0, [[LOW]])

@@ -28,7 +28,7 @@ from sandbox.kubernetes import releases
 from sandbox.prepare import announce, prepare
 from sandbox.site import Clone
 from sandbox.testing import changes, durations, inotify, prose
-from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, layers
+from sandbox.testing.layers import COMMIT, NIGHTLY, PROFILE, UNIT, Layer, joined, layers
 from sandbox.testing.selection import files_for
 
 HELP = "run all linters and tests, or only the tests that you select"
@@ -110,7 +110,7 @@ def _run_named(tests: Run, steps: Steps, name: str, given: Sequence[str], *, eve
     if name == "unit" or (code and not tests.nightly):
         return code
     choice = _prepare(tests, steps)
-    for layer in layers(choice.kind)[1:]:
+    for layer in (joined if tests.nightly else layers)(choice.kind)[1:]:
         # A nightly run continues: its first failure must not hide the others.
         code = run_changed(tests, steps, layer, given, every=every) or code
         if code and not tests.nightly:
@@ -128,11 +128,11 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
     A slow layer runs only the smoke tests of a file if nothing but other distributions changed. In a nightly
     run, all tests run. With arguments in ``given``, all test files get them.
     """
-    if tests.nightly or given:
+    if given:
         return tests.layer(layer, given)
     stamps = changes.stamps(tests.clone.root)
     notes = tests.clone.cache / "passed", f"{layer.name}-{tests.prepared}"
-    passed = set() if every else changes.passed(*notes)
+    passed = set() if every or tests.nightly else changes.passed(*notes)
     selected = changes.select(stamps, passed, layer)
     if passed:
         steps.note(
@@ -143,7 +143,7 @@ def run_changed(tests: Run, steps: Steps, layer: Layer, given: Sequence[str], *,
     if stamps and not names:
         return 0
     code = tests.layer(layer, names)
-    if code in _ENDED:
+    if code in _ENDED and not tests.nightly:
         changes.keep(*notes, selected, tests.reports()[-1])
     return 0 if stamps and code == _NO_TESTS else code
 
