@@ -19,6 +19,7 @@ from ccm.hetzner.load_balancers.observed import ObservedState
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import LoadBalancerSpec, read
 from ccm.hetzner.settings import environment
 
+NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 LEADER = "hcloud-ccm/service-uid"
 OURS = "ccm-from-scratch/"
 OTHER = "99999999-8888-7777-6666-555555555555"

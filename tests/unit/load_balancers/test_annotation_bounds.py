@@ -1,4 +1,5 @@
 import pytest
+from desired_cases import NO_DEFAULTS
 
 from ccm.hetzner.load_balancers.service_annotations import (
     MAX_ANNOTATIONS_LENGTH,
@@ -12,10 +13,8 @@ from ccm.hetzner.load_balancers.service_annotations import (
 )
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import Values
 from ccm.hetzner.load_balancers.truncation import MAX_SHOWN_LENGTH
-from ccm.hetzner.settings import environment
 
 NAME = PREFIX + "name"
-NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 
 
 def filled(characters: int, **others: str) -> dict[str, str]:

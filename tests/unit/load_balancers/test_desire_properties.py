@@ -2,6 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 from balancer_site import LABEL, UID, view
+from desired_cases import NO_DEFAULTS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,9 +28,7 @@ from ccm.hetzner.load_balancers.plan import plan
 from ccm.hetzner.load_balancers.plan.steps import Change
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import default_name, read
 from ccm.hetzner.load_balancers.targets import Candidates, Target, target_of
-from ccm.hetzner.settings import environment
 
-DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 KIND = LoadBalancerType(1, "lb11", max_services=5, max_targets=6)
 OTHER = "99999999-8888-7777-6666-555555555555"
 TARGETS = tuple(Target(server=number) for number in (1, 2, 3))
@@ -94,7 +93,7 @@ def serve(service: ServiceView, balancer: LoadBalancer, *, times: int = 1) -> tu
     """Plan and apply so often; returns what came of it, and how many steps the last time had."""
     steps = 0
     for _ in range(times):
-        spec = read(service, DEFAULTS, network=True)
+        spec = read(service, NO_DEFAULTS, network=True)
         assert spec.problems == {}
         observed = replace(
             locate(spec, with_ownership(spec.service, [balancer]), ClusterScope("c1")),
@@ -136,7 +135,7 @@ def test_without_annotations_the_defaults_come_back(service: ServiceView, balanc
     )
     assert back.name in {never.name, default_name(plain)}
     assert back.algorithm.type in {never.algorithm.type, "round_robin"}
-    fresh, _ = wanted_listeners(plain.ports, read(plain, DEFAULTS, network=True).ports, {})
+    fresh, _ = wanted_listeners(plain.ports, read(plain, NO_DEFAULTS, network=True).ports, {})
     for mine, other, new in zip(back.services, never.services, fresh, strict=True):
         assert (mine.listen_port, mine.protocol) == (other.listen_port, other.protocol)
         kept, default = fields_of(comparable(other)), fields_of(new)

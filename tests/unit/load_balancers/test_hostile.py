@@ -7,6 +7,7 @@ The API server takes 256 KiB of annotations, and as many ports as fit into an ob
 from collections import Counter
 from typing import Any
 
+from desired_cases import NO_DEFAULTS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,10 +19,8 @@ from ccm.hetzner.load_balancers.spec.annotation_table import KEYS, PORT_KEYS
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import MAX_PORTS, read
 from ccm.hetzner.load_balancers.spec.selector import MAX_CONDITIONS
 from ccm.hetzner.load_balancers.spec.values import MAX_ITEMS
-from ccm.hetzner.settings import environment
 
 LIMIT = 256 * 1024
-NO_DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 looks: Counter[str] = Counter()
 
 

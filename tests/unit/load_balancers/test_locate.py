@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 from desired_cases import LEADER as LABEL
+from desired_cases import NO_DEFAULTS
 from service_view import UID, view
 
 from ccm.cloud import ServicePort
@@ -15,9 +16,8 @@ from ccm.hetzner.load_balancers.observed.ownership import (
     split_by_cluster,
 )
 from ccm.hetzner.load_balancers.spec.load_balancer_spec import read
-from ccm.hetzner.settings import Tenants, environment
+from ccm.hetzner.settings import Tenants
 
-DEFAULTS = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
 OTHER = "99999999-8888-7777-6666-555555555555"
 CLUSTER, NAMESPACE, SERVICE = (f"ccm-from-scratch/{what}" for what in ("cluster", "namespace", "service"))
 SHARE, PORT = "ccm-from-scratch/share", "ccm-from-scratch/port-"
@@ -37,7 +37,7 @@ def find(
 
 
 def found(everyone: Sequence[LoadBalancer], scope: ClusterScope = HERE, **annotations: str) -> ObservedState:
-    spec = read(view(annotations=annotations), DEFAULTS, network=True)
+    spec = read(view(annotations=annotations), NO_DEFAULTS, network=True)
     assert not spec.problems
     return locate(spec, labels.with_ownership(spec.service, everyone), scope)
 
@@ -273,7 +273,7 @@ class TestLabels:
 
 
 def test_what_was_annotated_before_counts_where_there_is_a_load_balancer() -> None:
-    spec, former = read(view(), DEFAULTS, network=True), (frozenset({"name"}), frozenset({"interval"}))
+    spec, former = read(view(), NO_DEFAULTS, network=True), (frozenset({"name"}), frozenset({"interval"}))
     there = locate(spec, labels.with_ownership(spec.service, [MINE]), HERE, former)
     assert (there.former, there.ownership.settings, there.ownership.fields) == (former, *former)
     assert there.after(MINE) == there
@@ -284,7 +284,7 @@ def test_what_was_annotated_before_counts_where_there_is_a_load_balancer() -> No
 def test_an_impossible_service_takes_none_and_keeps_its_own() -> None:
     allowed = ClusterScope("c1", Tenants(adopt=frozenset({"shop"})))
     spec = read(
-        view("web", ServicePort(53, 30_053, "UDP"), annotations={"adopt": "6"}), DEFAULTS, network=True
+        view("web", ServicePort(53, 30_053, "UDP"), annotations={"adopt": "6"}), NO_DEFAULTS, network=True
     )
     assert spec.is_unservable
     theirs, both = (

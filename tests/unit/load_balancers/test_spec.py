@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from desired_cases import spec
+from desired_cases import NO_DEFAULTS, spec
 from service_view import UID, view
 
 from ccm.cloud import ServicePort
@@ -368,8 +368,7 @@ class TestWithoutEffect:
 
     def test_a_service_without_ports(self) -> None:
         service = replace(view(annotations={"port.80.protocol": "http"}), ports=())
-        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
-        [text] = read(service, defaults, network=True).warnings.values()
+        [text] = read(service, NO_DEFAULTS, network=True).warnings.values()
         assert text == f"{PREFIX}port.80.protocol: the Service has no port 80 (its ports: none)"
 
     @pytest.mark.parametrize(
@@ -455,8 +454,7 @@ class TestUnsupported:
 
     @staticmethod
     def expect(service: Any, what: str) -> None:
-        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
-        found = read(service, defaults, network=True)
+        found = read(service, NO_DEFAULTS, network=True)
         [notice] = found.unsupported
         assert (notice.reason, found.problems) == ("UnsupportedFieldConfigured", {})
         assert (
@@ -465,11 +463,9 @@ class TestUnsupported:
         )
 
     def test_the_clients_address(self) -> None:
-        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
-
         def hidden(**annotations: str) -> list[tuple[str, bool]]:
             service = view("web", 81, 80, annotations=annotations, external_traffic_policy="Local")
-            found = read(service, defaults, network=True).unsupported
+            found = read(service, NO_DEFAULTS, network=True).unsupported
             assert {one.reason for one in found} <= {"ClientAddressHidden"}
             return [(one.message.partition(",")[0], one.warning) for one in found]
 
@@ -480,9 +476,8 @@ class TestUnsupported:
 
     def test_what_is_usual(self) -> None:
         assert spec({}).unsupported == ()
-        defaults = environment.read({"HCLOUD_TOKEN": "t" * 64}).load_balancers
-        assert read(view(ip_families=("IPv6", "IPv4")), defaults, network=True).unsupported == ()
-        [notice] = read(view(ip_families=("IPv6",)), defaults, network=True).unsupported
+        assert read(view(ip_families=("IPv6", "IPv4")), NO_DEFAULTS, network=True).unsupported == ()
+        [notice] = read(view(ip_families=("IPv6",)), NO_DEFAULTS, network=True).unsupported
         assert (notice.reason, "PreferDualStack" in notice.message) == ("IPFamilyUnsupported", True)
 
 
