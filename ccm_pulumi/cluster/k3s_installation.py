@@ -285,6 +285,7 @@ class K3sAgentProvider(ServerProvider, DrainingProvider):
         elif _olds.get(DRIFT):
             # without its node password the machine makes up another one, which the cluster refuses
             asyncio.run(delete_node_passwords(_controls(_news), [_news["node"]]))
+            script += k3s_scripts.AWAIT_KUBELET
         try:
             installed = installed_in(asyncio.run(run_on(host_of(_news), script, _INSTALLING_AGENT)))
         except InfraError as error:

@@ -51,7 +51,7 @@ FILES = (
 )
 PRESENT = (DATASTORE, NOTE)
 """The report contains no checksums of these files. It contains only whether each file exists."""
-_KUBELET_PORT = 10250
+KUBELET_PORT = 10250
 _THERE = "there"
 _SECRETS = ("K3S_TOKEN", "K3S_AGENT_TOKEN")
 _SECTION = "== "
@@ -206,7 +206,7 @@ done
 echo '{_SECTION}tables'
 nft list tables ip 2>/dev/null
 echo '{_SECTION}listening'
-ss -Hltn 'sport = :{_KUBELET_PORT}' 2>/dev/null || echo unknown
+ss -Hltn 'sport = :{KUBELET_PORT}' 2>/dev/null || echo unknown
 # a worker has no kubeconfig, and no image of ours
 systemctl cat {SERVER_UNIT} >/dev/null 2>&1 || exit 0
 if said=$(timeout 15 k3s ctr images ls 2>/dev/null); then

@@ -504,7 +504,7 @@ def test_up_repairs_what_was_changed_on_servers_and_replaces_none(environment):
     assert environment.dev("ssh", other, "systemctl is-enabled k3s-agent").stdout
     assert environment.server_ids() == servers
     assert len(environment.nodes()) == len(servers)
-    # up may have seen the last status of the kubelet that ran before the rebuild
+    # up waits for a kubelet, whose first status may be that it is not ready
     eventually(lambda: all(ready(node) for node in environment.nodes().values()), 60, "all Nodes are ready")
     nothing_to_do(environment)
 
