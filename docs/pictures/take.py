@@ -26,7 +26,7 @@ _COMMANDS = (
     "./dev status",
     "./dev plan",
 )
-_WIDTH = 132  # columns
+_WIDTH = 136  # columns
 _SECONDS = 120.0
 
 
