@@ -16,7 +16,7 @@ from ..lib.dynamic import ProviderResource
 from ..servers.server import host_of
 from .drain_on_delete import DrainingProvider, drain_seconds
 from .etcd_leave import LeavingServer, leave
-from .peers import Peer, by_current_nat, peers_of
+from .peers import Peer, peers_of, through_current_nat
 
 
 class EtcdMemberGuardProvider(DrainingProvider):
@@ -48,6 +48,6 @@ def leave_before_delete(configuration: Mapping[str, Any], props: Mapping[str, An
 def leaving_server(cloud: Cloud, props: Mapping[str, Any], seconds: int) -> tuple[LeavingServer, list[Peer]]:
     """The control server in a state, and the others of its cluster; ``seconds``: timeout of its drain."""
     member = props["member"]
-    host = by_current_nat(cloud, host_of(props), member["labels"])
+    host = through_current_nat(cloud, host_of(props), member["labels"])
     peers = peers_of(cloud, props["server_id"], props["private_ip"], member["labels"], jump=host.jump)
     return LeavingServer(props["server_id"], member["node"], host, seconds), peers

@@ -18,7 +18,7 @@ from ..config.k3s import (
     Release,
     Tokens,
 )
-from ..servers.probe import AGENT_UNIT, KUBELET_PORT, SERVER_UNIT, unmask
+from ..servers.probe import AGENT_UNIT, KUBELET_LISTENS, SERVER_UNIT, unmask
 from .k3s_flags import Addresses, node_flags
 
 UNINSTALL = "/usr/local/bin/k3s-uninstall.sh"
@@ -132,7 +132,7 @@ def agent_script(
 
 AWAIT_KUBELET = f"""
 for _ in $(seq 60); do
-  ! {{ ss -Hltn 'sport = :{KUBELET_PORT}' 2>/dev/null || echo unknown; }} | grep -q . || break
+  ! {{ {KUBELET_LISTENS}; }} | grep -q . || break
   sleep 1
 done"""
 """Waits until the kubelet runs, at most a minute. Until then, Kubernetes may show the last status that the

@@ -70,29 +70,29 @@ def peers_of(
 def _with_jump(cloud: Cloud, found: list[Peer], labels: Mapping[str, str], jump: Host | None) -> list[Peer]:
     if all(peer.public for peer in found):
         return found
-    if jump is None:
-        jump = next((Host(address, "") for _, address in _nat_servers(cloud, labels)), None)
+    if jump is None and (nat := _nat_server(cloud, labels)):
+        jump = Host(nat[1], "")
     return [replace(peer, jump=jump) for peer in found]
 
 
-def _nat_servers(cloud: Cloud, labels: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Their IDs and public addresses."""
+def _nat_server(cloud: Cloud, labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """Its ID and public address; None if the cluster has no NAT server."""
     servers = _labelled(cloud, {**labels, **NAT_ROLE})
-    return [(str(server["id"]), address) for server in servers if (address := _public(server))]
+    return next(((str(server["id"]), ip) for server in servers if (ip := _public(server))), None)
 
 
-def by_current_nat(cloud: Cloud, host: Host, labels: Mapping[str, str]) -> Host:
-    """A host in the state of a resource that is deleted, by the NAT server that its cluster has now.
+def through_current_nat(cloud: Cloud, host: Host, labels: Mapping[str, str]) -> Host:
+    """A host from the state of a resource that is deleted, through the NAT server that its cluster has now.
 
     That state may have the former address of a replaced NAT server, or the former host key of a rebuilt one.
-    Then any host key of the NAT server is accepted. ``labels`` name the cluster. The user's own gateway is no
-    server of the cluster, and stays.
+    Then any host key of the NAT server is accepted. ``labels`` name the cluster. The user's own gateway isn't
+    a server of the cluster, so such a host is returned as it is.
     """
     if not (labels and host.jump) or host.jump.key_file:
         return host
-    for server_id, address in _nat_servers(cloud, labels):
-        if address != host.jump.address or last_rebuild(cloud, server_id):
-            return replace(host, jump=Host(address, host.private_key))
+    nat = _nat_server(cloud, labels)
+    if nat and (nat[1] != host.jump.address or last_rebuild(cloud, nat[0])):
+        return replace(host, jump=Host(nat[1], host.private_key))
     return host
 
 
@@ -119,7 +119,7 @@ def control_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
     if not labels:
         return []
     found = peers(_labelled(cloud, {**labels, **CONTROL_ROLE}), "", network)
-    jump = by_current_nat(cloud, host_of(props), labels).jump
+    jump = through_current_nat(cloud, host_of(props), labels).jump
     now = _with_jump(cloud, [peer for peer in found if network is None or peer.private], labels, jump)
     return [peer.host(props["private_key"]) for peer in now if not peer.unreachable]
 
@@ -129,7 +129,7 @@ def _running_hosts(cloud: Cloud, props: Mapping[str, Any]) -> list[Host]:
     both = zip(hosts_of(props), control_ids(props), strict=True)
     read = [(host, read_server(cloud, server_id)) for host, server_id in both]
     return [
-        by_current_nat(cloud, host, labels_of(server["labels"]))
+        through_current_nat(cloud, host, labels_of(server["labels"]))
         for host, server in read
         if server and server["status"] == "running"
     ]

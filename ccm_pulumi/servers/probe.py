@@ -51,7 +51,8 @@ FILES = (
 )
 PRESENT = (DATASTORE, NOTE)
 """The report contains no checksums of these files. It contains only whether each file exists."""
-KUBELET_PORT = 10250
+KUBELET_LISTENS = "ss -Hltn 'sport = :10250' 2>/dev/null || echo unknown"
+"""Command that prints something if a kubelet listens, or if that is unknown."""
 _THERE = "there"
 _SECRETS = ("K3S_TOKEN", "K3S_AGENT_TOKEN")
 _SECTION = "== "
@@ -206,7 +207,7 @@ done
 echo '{_SECTION}tables'
 nft list tables ip 2>/dev/null
 echo '{_SECTION}listening'
-ss -Hltn 'sport = :{KUBELET_PORT}' 2>/dev/null || echo unknown
+{KUBELET_LISTENS}
 # a worker has no kubeconfig, and no image of ours
 systemctl cat {SERVER_UNIT} >/dev/null 2>&1 || exit 0
 if said=$(timeout 15 k3s ctr images ls 2>/dev/null); then

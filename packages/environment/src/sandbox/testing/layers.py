@@ -50,6 +50,6 @@ def joined(servers: str) -> Sequence[Layer]:
     """All layers for a run that doesn't stop at the first failure. The slow tests run together, so that short
     ones keep the cores busy while the last long ones run.
     """
-    slow, long = PROCESSES, ENVIRONMENTS[servers]
-    marks = f"({slow.marks}) or ({long.marks})"
-    return UNIT, Layer("slow", marks, long.arguments, slow.any_of | long.any_of)
+    environments = ENVIRONMENTS[servers]
+    marks = f"({PROCESSES.marks}) or ({environments.marks})"
+    return UNIT, Layer("slow", marks, environments.arguments, PROCESSES.any_of | environments.any_of)
