@@ -76,8 +76,12 @@ def listen() -> tuple[socket.socket, Path]:
 
 
 def variables(path: Path) -> dict[str, str]:
-    """What the engine's environment needs beside the user's, for plugins that are served at a socket."""
-    return {VARIABLE: str(path), ENVIRONMENT: str(Path(sys.prefix).resolve())}
+    """What the engine's environment needs beside the user's, for plugins that are served at a socket.
+
+    The engine usually ends within minutes, so it collects garbage less often than Go programs do by default.
+    """
+    own = {VARIABLE: str(path), ENVIRONMENT: str(Path(sys.prefix).resolve())}
+    return {**own, "GOGC": os.environ.get("GOGC", "400")}
 
 
 class _Loaded:
@@ -231,6 +235,8 @@ def main(descriptor: int, path: Path, program: str) -> None:
 
 def serve(listener: socket.socket, path: Path, starter: BinaryIO) -> NoReturn:
     """Serve until the other end of ``starter`` is closed and all clients have ended; remove the folder."""
+    gc.freeze()  # garbage collection in forks skips the loaded modules
+    _record_no_stacks()
     plugins = _Plugins()
     threading.Thread(target=plugins.accept, args=(listener,), daemon=True).start()
     starter.read()
@@ -239,6 +245,16 @@ def serve(listener: socket.socket, path: Path, starter: BinaryIO) -> NoReturn:
         plugins.end()
         shutil.rmtree(path.parent, ignore_errors=True)
         os._exit(0)
+
+
+def _record_no_stacks() -> None:
+    """Keep Pulumi from recording the Python stack and the source position of each resource; it has no option
+    for this. The stacks are a third of the state, which the engine writes after each step.
+    """
+    from pulumi.runtime import resource  # noqa: PLC0415  not for 'serving'
+    from pulumi.runtime.proto import source_pb2  # noqa: PLC0415
+
+    resource._get_stack_trace = source_pb2.StackTrace  # noqa: SLF001
 
 
 if __name__ == "__main__":
