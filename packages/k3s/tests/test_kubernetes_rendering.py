@@ -108,8 +108,8 @@ def test_address_annotations_as_in_k3s():
 def test_the_environment_of_components():
     ours = {"PATH": "/bin", "K3S_TOKEN": "secret", "NOTIFY_SOCKET": "/run/systemd/notify"}
     for component, cores, wanted in (("kubelet", 8, "1"), ("etcd", 8, "4"), ("etcd", 1, "1")):
-        set_for_go = {"GOMAXPROCS": wanted, "GOGC": "200"}
-        assert child_environment(component, ours, cores) == {"PATH": "/bin", **set_for_go}
+        expected = {"PATH": "/bin", "GOMAXPROCS": wanted, "GOGC": "200"}
+        assert child_environment(component, ours, cores) == expected
     assert child_environment("kubelet", ours | {"GOMAXPROCS": "4"}, 8)["GOMAXPROCS"] == "4"
 
 

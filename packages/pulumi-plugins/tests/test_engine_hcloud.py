@@ -245,7 +245,7 @@ def test_the_run_after_a_killed_one_continues(tmp_path: Path, slow_cloud: Emulat
     lab.up()
     # outdated notes: the state has everything
     made = lab.state()["resources"]
-    assert not any("stackTrace" in item for item in made), "stacks are recorded: see _record_no_stacks"
+    assert not any("stackTrace" in item for item in made), "_omit_stack_traces has no effect"
     notes = [{"type": "creating", "resource": item} for item in made]
     assert delete_begun({"resources": made, "pending_operations": notes}, lab.environment) == []
     assert "unchanged" in lab.up()

@@ -80,8 +80,11 @@ def variables(path: Path) -> dict[str, str]:
 
     The engine usually ends within minutes, so it collects garbage less often than Go programs do by default.
     """
-    own = {VARIABLE: str(path), ENVIRONMENT: str(Path(sys.prefix).resolve())}
-    return {**own, "GOGC": os.environ.get("GOGC", "400")}
+    return {
+        VARIABLE: str(path),
+        ENVIRONMENT: str(Path(sys.prefix).resolve()),
+        "GOGC": os.environ.get("GOGC", "400"),
+    }
 
 
 class _Loaded:
@@ -236,7 +239,7 @@ def main(descriptor: int, path: Path, program: str) -> None:
 def serve(listener: socket.socket, path: Path, starter: BinaryIO) -> NoReturn:
     """Serve until the other end of ``starter`` is closed and all clients have ended; remove the folder."""
     gc.freeze()  # garbage collection in forks skips the loaded modules
-    _record_no_stacks()
+    _omit_stack_traces()
     plugins = _Plugins()
     threading.Thread(target=plugins.accept, args=(listener,), daemon=True).start()
     starter.read()
@@ -247,9 +250,9 @@ def serve(listener: socket.socket, path: Path, starter: BinaryIO) -> NoReturn:
         os._exit(0)
 
 
-def _record_no_stacks() -> None:
-    """Keep Pulumi from recording the Python stack and the source position of each resource; it has no option
-    for this. The stacks are a third of the state, which the engine writes after each step.
+def _omit_stack_traces() -> None:
+    """Keep Pulumi from recording the stack trace and the source position of each resource; it has no option
+    for this. Stack traces are a third of the state, which the engine writes after each step.
     """
     from pulumi.runtime import resource  # noqa: PLC0415  not for 'serving'
     from pulumi.runtime.proto import source_pb2  # noqa: PLC0415
