@@ -257,7 +257,7 @@ def test_each_server_is_asked_once_for_all_who_read_it_at_the_same_time() -> Non
 
 def test_a_silent_server_keeps_its_state_and_one_with_another_key_is_repaired() -> None:
     assert probe.drift_of(NoReport("no answer"), lambda _: ["x"]) is None
-    assert probe.drift_of(NoReport("other", is_other=True), lambda _: ()) != []
+    assert probe.drift_of(NoReport("other", is_other=True), lambda _: ())
 
 
 KNOWN = (["c-1", "c-2"], ["c-2"], [], ["c-3"])

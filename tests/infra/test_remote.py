@@ -72,7 +72,9 @@ async def test_a_stranger_is_not_let_in(host):
             pass
 
 
-async def test_no_server_listens(pair):
+async def test_no_server_listens(pair, unused_tcp_port_factory, monkeypatch):
+    port, real = unused_tcp_port_factory(), asyncssh.connect
+    monkeypatch.setattr(asyncssh, "connect", lambda address, **options: real(address, port, **options))
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.1 within 0 s: .*port 22"):
         async with connect(Host("127.0.0.1", pair["private_key"]), timeout=0.3):  # it is to run out
             pass

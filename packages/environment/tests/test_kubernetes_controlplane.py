@@ -2,7 +2,6 @@ import asyncio
 import json
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -49,7 +48,6 @@ async def test_data_survives_a_restart(
         cluster.api().request("POST", "/api/v1/namespaces", {"metadata": {"name": "kept"}})
     assert not commands_below(tmp_path)
 
-    started = time.monotonic()
     async with ControlPlane(kubernetes, tmp_path) as cluster:
         assert cluster.api().get("/api/v1/namespaces/kept")["metadata"]["name"] == "kept"
         assert cluster.url == url, "a kubeconfig that was given away must stay valid"
@@ -58,7 +56,6 @@ async def test_data_survives_a_restart(
         version = await asyncio.to_thread(subprocess.check_output, command, text=True)
     assert f"Client Version: v{kubernetes_version}\n" in version
     assert f"Server Version: v{kubernetes_version}\n" in version
-    assert time.monotonic() - started < 90  # 4 s on an idle machine
     assert cluster.kubeconfig.stat().st_mode & 0o777 == 0o600
 
 

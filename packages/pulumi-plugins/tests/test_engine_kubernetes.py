@@ -1,7 +1,6 @@
 import json
 import re
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,10 +153,8 @@ def test_delete_unreachable(kube: Lab, tmp_path: Path, cluster: ControlPlane) ->
     assert done.status == 1
     assert "the Kubernetes cluster at https://127.0.0.1:9 is unreachable" in done.out
     kube.up(CLUSTER=dead, PROVIDER='{"cluster_identifier": "1", "delete_unreachable": true}')
-    started = time.monotonic()
     done = kube.run("destroy", "--yes")
     assert done.status == 0
-    assert time.monotonic() - started < 120  # 3 s on an idle machine; a wait for readiness would be 600
     for name in "ab":
         path = f"/api/v1/namespaces/default/configmaps/{name}"
         Cluster({"kubeconfig": str(cluster.kubeconfig)}, {}).delete(path, "Background")
