@@ -17,7 +17,7 @@ from ccm_pulumi.config.k3s import Release
 from ccm_pulumi.config.pools import parse_pools
 from ccm_pulumi.lib.cloud_api import Cloud, Patience, call
 from ccm_pulumi.lib.errors import NodeGroupError
-from hetzner_emulator.testing.cloud import running
+from hetzner_emulator.testing.cloud import HetznerCloud
 from tests.infra.infra_settings import configured, problems_of, read_settings
 
 BURST = {"name": "burst", "max": 5, "serverType": "cpx32", "taints": ["dedicated=burst:NoSchedule"]}
@@ -197,10 +197,8 @@ def test_whether_a_group_is_still_scaled():
 
 
 @pytest.fixture
-def api():
-    with running() as process:
-        process.reset()
-        yield Cloud(process.endpoint, process.token)
+def api(hetzner_cloud: HetznerCloud) -> Cloud:
+    return Cloud(hetzner_cloud.endpoint, hetzner_cloud.token)
 
 
 def make_network(api, name):

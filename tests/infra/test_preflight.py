@@ -11,7 +11,7 @@ from ccm_pulumi.lib.errors import ConfigurationError
 from ccm_pulumi.lib.files import ROOT
 from ccm_pulumi.preflight.checks import check_everything
 from ccm_pulumi.servers.keys import new_key_pair
-from hetzner_emulator.testing.cloud import running
+from hetzner_emulator.testing.cloud import HetznerCloud
 from tests.pulumi_lab import Lab
 
 LABELS = cluster_labels("ccm-from-scratch", "local", {})
@@ -21,16 +21,9 @@ def placements(checked):
     return {spec.role: str(spec.placement) for spec in checked.servers}
 
 
-@pytest.fixture(scope="module")
-def process():
-    with running() as cloud:
-        yield cloud
-
-
 @pytest.fixture
-def cloud(process):
-    process.reset()
-    return process
+def cloud(hetzner_cloud: HetznerCloud) -> HetznerCloud:
+    return hetzner_cloud
 
 
 @pytest.fixture

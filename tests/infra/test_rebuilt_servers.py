@@ -10,16 +10,14 @@ from ccm_pulumi.lib.cloud_api import Cloud, call
 from ccm_pulumi.lib.errors import HostKeyError, InfraError
 from ccm_pulumi.servers.probe import DRIFT, Report
 from ccm_pulumi.servers.server import BootProvider, last_rebuild
-from hetzner_emulator.testing.cloud import running
+from hetzner_emulator.testing.cloud import HetznerCloud
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIII"
 
 
-@pytest.fixture(scope="module")
-def cloud():
-    with running() as process:
-        process.reset()
-        yield Cloud(process.endpoint, process.token)
+@pytest.fixture
+def cloud(hetzner_cloud: HetznerCloud) -> Cloud:
+    return Cloud(hetzner_cloud.endpoint, hetzner_cloud.token)
 
 
 @pytest.fixture
@@ -28,8 +26,7 @@ def rebuilt(cloud):
     made = call(cloud, "POST", "/servers", body)["server"]["id"]
     assert last_rebuild(cloud, str(made)) == 0
     call(cloud, "POST", f"/servers/{made}/actions/rebuild", {"image": "ubuntu-24.04"})
-    yield str(made)
-    call(cloud, "DELETE", f"/servers/{made}")
+    return str(made)
 
 
 @pytest.fixture

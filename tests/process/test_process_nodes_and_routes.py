@@ -1,4 +1,3 @@
-import asyncio
 import signal
 from typing import Any
 
@@ -176,18 +175,3 @@ async def test_killed_between_a_route_and_its_answer_nothing_is_doubled(world: W
     assert routes[node["spec"]["podCIDR"]] == "10.0.0.14"
     assert len(routes) == len(before) + 1
     assert await ccm.stop() == 0
-
-
-async def test_a_dry_run_reports_and_changes_nothing(world: World) -> None:
-    await asyncio.sleep(0)
-    await world.machine("epsilon", 15)
-    await world.node("epsilon", lambda n: n["spec"].get("podCIDR"))
-    routes = await world.routes()
-    code, text = await world.run("plan", "nodes", *world.flags)
-    assert code == 0, text
-    assert "node epsilon\n" in text
-    assert "set provider ID hcloud://" in text
-    assert UNINITIALIZED_TAINT in taints(await world.read("/api/v1/nodes/epsilon"))
-    code, text = await world.run("plan", "routes", *world.flags)
-    assert code == 0, text
-    assert await world.routes() == routes

@@ -178,49 +178,6 @@ async def test_bad_annotations_are_one_event_and_delay_no_other_service(world: W
     await gone(world, "even")
 
 
-async def test_a_service_is_held_until_its_load_balancer_is_gone(world: World) -> None:
-    await start(world)
-    await create(world, "web")
-    await service(world, "web", ingress)
-    await world.sky.fault(method="DELETE", path="/load_balancers/*", code="server_error")
-    await world.kube("DELETE", f"{SERVICES}/web")
-    events = await world.eventually(
-        lambda: world.events("web"), lambda e: "failed to delete" in e.get("SyncLoadBalancerFailed", "")
-    )
-    assert "server_error" in events["SyncLoadBalancerFailed"]
-    assert (await world.read(f"{SERVICES}/web"))["metadata"]["finalizers"] == [CLEANUP_FINALIZER]
-    await world.sky.heal()
-    await world.eventually(lambda: balancers(world), lambda found: found == [])
-    await world.eventually(
-        lambda: world.read(SERVICES),
-        lambda found: "web" not in [one["metadata"]["name"] for one in found["items"]],
-    )
-
-
-async def test_a_kill_and_a_restart_change_nothing(world: World) -> None:
-    ccm = await start(world)
-    await create(world, "web", annotations={"name": "shop", "ipv4-rdns": "shop.example.com"})
-    before = await service(world, "web", ingress)
-    made = await balancer(world, lambda one: one["public_net"]["ipv4"]["dns_ptr"] == "shop.example.com")
-    await world.kill(ccm)
-    await world.sky.forget_requests()
-    again = await start(world)
-    await world.eventually(world.sky.counts, lambda counts: counts.get("GET /load_balancers"))
-    await world.kube("POST", SERVICES, body("marker"))
-    await service(world, "marker", ingress)  # so it has seen all others
-    counts = await world.sky.counts()
-    assert {name: n for name, n in counts.items() if not name.startswith("GET")} == {
-        "POST /load_balancers": 1
-    }
-    assert (await world.read(f"{SERVICES}/web"))["metadata"]["resourceVersion"] == before["metadata"][
-        "resourceVersion"
-    ]
-    assert made in await balancers(world)
-    await gone(world, "marker")
-    await gone(world, "web")
-    assert await again.stop() == 0
-
-
 async def test_services_of_other_classes_are_left_alone(world: World) -> None:
     await start(world, "--load-balancer-classes=hetzner.cloud/lb", "--services-without-class=false")
     await create(world, "theirs", loadBalancerClass="metallb.example/bgp")

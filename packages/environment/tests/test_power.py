@@ -2,7 +2,7 @@ import pytest
 from yarl import URL
 
 from hetzner_emulator.address import Address
-from hetzner_emulator.testing.cloud import running
+from hetzner_emulator.testing.cloud import HetznerCloud
 from sandbox.api import Api
 from sandbox.errors import SandboxError
 from sandbox.overview import powered_off
@@ -10,28 +10,16 @@ from sandbox.overview import powered_off
 SERVER = {"server_type": "cx23", "image": "debian-12"}
 
 
-@pytest.fixture(scope="module")
-def process():
-    with running() as cloud:
-        yield cloud
-
-
 @pytest.fixture
-def cloud(process):
-    yield process
-    process.reset()
+def api(hetzner_cloud: HetznerCloud) -> Api:
+    return Api(Address(URL(hetzner_cloud.endpoint).port, hetzner_cloud.token))
 
 
-@pytest.fixture
-def api(cloud):
-    return Api(Address(URL(cloud.endpoint).port, cloud.token))
-
-
-def test_servers_that_are_off(api, cloud):
+def test_servers_that_are_off(api, hetzner_cloud):
     server, _ = (api.call("POST", "/servers", {"name": name, **SERVER})["server"] for name in "ab")
     api.call("POST", f"/servers/{server['id']}/actions/poweroff", {})
     assert powered_off(api) == {str(server["id"])}
-    assert powered_off(Api(Address(URL(cloud.endpoint).port, "x" * 64))) == set()
+    assert powered_off(Api(Address(URL(hetzner_cloud.endpoint).port, "x" * 64))) == set()
 
 
 @pytest.mark.parametrize(
@@ -44,8 +32,8 @@ def test_servers_that_are_off(api, cloud):
     ],
     ids=["refused", "a page", "cut", "half an answer"],
 )
-def test_injected_errors_in_our_commands(api, cloud, fault, said):
-    cloud.faults.add(path="/servers", **fault)
+def test_injected_errors_in_our_commands(api, hetzner_cloud, fault, said):
+    hetzner_cloud.faults.add(path="/servers", **fault)
     with pytest.raises(SandboxError, match=rf"^GET /servers\?\S+: {said}.*'\./dev faults' lists"):
         list(api.list("servers"))
     assert powered_off(api) == set()

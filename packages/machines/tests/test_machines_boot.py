@@ -1,5 +1,4 @@
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,8 @@ async def test_a_machine_is_reached_by_key_at_its_public_address_and_obeys_its_u
     world.user_data = f"#cloud-config\n{files}\nruncmd: [touch /root/ran]\n"
     await backend.put_network(world.network)
     await backend.create_machine(world.machine(1, memory=0.5))
-    began = time.monotonic()
     await backend.power_on(1)
     assert await world.ssh(1, "hostname") == "m1"
-    assert time.monotonic() - began < 60  # 1.2 s on an idle host; what systemd waits for in vain costs 90
     assert await world.ssh(1, "cloud-init status --wait >/root/status; cat /root/hello; ls /root/ran") == (
         "hi/root/ran"
     )
@@ -32,6 +29,11 @@ async def test_a_machine_is_reached_by_key_at_its_public_address_and_obeys_its_u
     assert "default via 172.31.1.1 dev eth0" in routes
     assert "10.0.0.0/8 via 10.0.0.1 dev ens10" in routes
     assert await world.ssh(1, "cat /run/ccmfs/sys_vendor /run/ccmfs/product_serial") == "Hetzner\n1"
+    before = (await backend.measure())["server", 1]
+    assert len(await world.ssh(1, "head -c 1000000 /dev/zero | tr '\\0' x")) == 1_000_000
+    after = (await backend.measure())["server", 1]
+    assert after["network.0.bandwidth.out"] - before["network.0.bandwidth.out"] > 1_000_000
+    assert before["cpu"] < after["cpu"] < before["cpu"] + 6000 * 2
 
 
 async def test_a_guest_can_not_change_the_kernel_of_its_host(world, backend):
@@ -71,28 +73,6 @@ async def test_a_guests_host_name_is_never_read_from_a_file_of_the_host(world, b
     await world.ssh(1, f"{turn_off}; ln -sf {secret} /etc/hostname; sync")
     await backend.reset(1)
     assert await world.ssh(1, "hostname; readlink /etc/hostname") == f"m1\n{secret}"
-
-
-@pytest.mark.nightly  # environments do the same
-async def test_three_machines_start_at_once_and_private_traffic_flows(world, backend):
-    await backend.put_network(world.network)
-    for number in (1, 2, 3):
-        await backend.create_machine(world.machine(number))
-    began = time.monotonic()
-    await asyncio.gather(*(backend.power_on(number) for number in (1, 2, 3)))
-    await asyncio.gather(*(world.ssh(number, "true") for number in (1, 2, 3)))
-    assert time.monotonic() - began < 60  # 2.6 s on an idle host
-    ipv6 = str(world.ipv6(2)[1])
-    for address in ("10.0.0.3", "10.0.0.4", ipv6, str(world.range[12])):
-        assert "1 received" in await world.ssh(1, f"ping -c1 -W2 {address}")
-    reader, writer = await asyncio.wait_for(asyncio.open_connection(ipv6, 22), 60)  # from the host
-    assert (await reader.readline()).startswith(b"SSH-2.0-")
-    writer.close()
-    before = (await backend.measure())["server", 1]
-    assert len(await world.ssh(1, "head -c 1000000 /dev/zero | tr '\\0' x")) == 1_000_000
-    after = (await backend.measure())["server", 1]
-    assert after["network.0.bandwidth.out"] - before["network.0.bandwidth.out"] > 1_000_000
-    assert before["cpu"] < after["cpu"] < before["cpu"] + 6000 * 2
 
 
 async def test_a_route_of_the_api_is_a_kernel_route(world, backend):

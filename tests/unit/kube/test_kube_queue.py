@@ -39,21 +39,6 @@ async def test_an_earlier_delay_replaces_a_later_one():
     assert loop_time() == pytest.approx(12), "nothing is left of the request for 5"
 
 
-async def test_failures_double_the_delay_up_to_the_cap():
-    queue = WorkQueue(limiter=RetryLimiter(base=1, cap=10))
-    waits = []
-    for _ in range(6):
-        started = loop_time()
-        queue.add_rate_limited("a")
-        assert await queue.get() == "a"
-        queue.done("a")
-        waits.append(loop_time() - started)
-    assert waits == pytest.approx([1, 2, 4, 8, 10, 10])
-    assert queue.failures("a") == 6
-    queue.forget("a")
-    assert queue.failures("a") == 0
-
-
 async def test_cancelled_worker_leaves_the_key_to_the_next():
     queue = WorkQueue()
     first = asyncio.create_task(queue.get())
