@@ -7,6 +7,7 @@ its module: within seven minutes, a waiting cluster takes as much processor time
 
 import json
 import os
+import shutil
 import subprocess
 import time
 import urllib.error
@@ -200,6 +201,8 @@ def environment_of(folder: Path, version: str, **settings: object) -> Iterator[C
         assert leftovers.find(site) == []
     finally:
         if leftovers.find(site):
+            # with the stack of a page that failed, 'down' would stop
+            shutil.rmtree(site.state / "pulumi", ignore_errors=True)
             clone.dev("down", "--force", check=False)
 
 

@@ -53,8 +53,8 @@ def clone(tmp_path):
     return open_site(root, {"XDG_CACHE_HOME": str(tmp_path / "cache")}, list, lambda _: True)
 
 
-def keep_state(site, stack, *resources):
-    folder = site.state / "pulumi/.pulumi/stacks/ccm-from-scratch"
+def keep_state(site, stack, *resources, project="ccm-from-scratch"):
+    folder = site.state / "pulumi/.pulumi/stacks" / project
     folder.mkdir(parents=True, exist_ok=True)
     state = {"version": 3, "checkpoint": {"latest": {"resources": list(resources)}}}
     (folder / f"{stack}.json").write_text(json.dumps(state))
@@ -66,7 +66,11 @@ def test_a_state_with_servers_elsewhere_is_not_removed(clone):
     keep_state(clone, "hetzner", {"type": stack, "urn": f"urn:pulumi:hetzner::p::{stack}::p-hetzner"})
     pulumi.refuse_to_lose(clone)
     keep_state(clone, "hetzner", SERVER)
-    with pytest.raises(SandboxError, match=r"'hetzner' has 1 resources.*pulumi destroy --stack hetzner"):
+    with pytest.raises(SandboxError, match=r"'hetzner' .* has 1 resources.*pulumi destroy --stack hetzner"):
+        pulumi.refuse_to_lose(clone)
+    keep_state(clone, "hetzner")
+    keep_state(clone, "local", SERVER, project="mine")
+    with pytest.raises(SandboxError, match=r"'local' of the project 'mine' has 1 resources"):
         pulumi.refuse_to_lose(clone)
     next(clone.state.rglob("hetzner.json")).write_text("{")
     with pytest.raises(SandboxError, match=r"hetzner\.json can't be read"):
@@ -74,6 +78,7 @@ def test_a_state_with_servers_elsewhere_is_not_removed(clone):
 
 
 def test_an_environment_keeps_its_backend(clone):
+    keep_state(clone, "local", SERVER, project="mine")
     assert up.choose(clone, "hollow").kind == "hollow"
     keep_state(clone, "hollow", SERVER)
     assert up.choose(clone, "auto").kind == "hollow"

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hetzner_emulator.address import client_variables, past_proxies
+from sandbox.pulumi_cli.states import States
 from sandbox.site import Clone, Site, passphrase
 
+PROJECT = "ccm-from-scratch"
+"""The name in ``Pulumi.yaml``."""
 MACHINES, HOLLOW = "machines", "hollow"
 STACKS = {MACHINES: "local", HOLLOW: "hollow"}
 """The stack of each kind of environment. Its initial settings are in ``stacks/<stack>.yaml``."""
@@ -27,7 +30,7 @@ def exports(site: Site, toolchain: Path | None) -> dict[str, str]:
 
 
 def pulumi_backend(site: Clone) -> Path:
-    """The folder with the states of the local stack; made if it is not there."""
+    """The folder with the states of stacks; made if it is not there."""
     folder = site.state / "pulumi"
     folder.mkdir(exist_ok=True)
     return folder
@@ -35,7 +38,8 @@ def pulumi_backend(site: Clone) -> Path:
 
 def kinds_there(site: Clone) -> list[str]:
     """The kinds of environment that have been brought up here since the last ``./dev down``."""
-    return [kind for kind, stack in STACKS.items() if any(pulumi_backend(site).rglob(f"{stack}.json"))]
+    ours = States(pulumi_backend(site), PROJECT).stacks()
+    return [kind for kind, stack in STACKS.items() if stack in ours]
 
 
 def merged(base: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:

@@ -10,14 +10,13 @@ from contextlib import nullcontext
 from pulumi_plugins import shared
 from pulumi_plugins.errors import ProviderError
 from sandbox.console import Steps
-from sandbox.environment import STACKS, exports, merged, pulumi_backend
+from sandbox.environment import PROJECT, STACKS, exports, merged, pulumi_backend
 from sandbox.errors import SandboxError
 from sandbox.kubernetes.toolchain import Toolchain
 from sandbox.pulumi_cli import cli
-from sandbox.pulumi_cli.states import Lock, States
+from sandbox.pulumi_cli.states import Lock, States, of_all_projects
 from sandbox.site import Clone, Site
 
-PROJECT = "ccm-from-scratch"
 _SECONDS = 300
 
 
@@ -92,17 +91,21 @@ def heal(site: Site, variables: Mapping[str, str], stack: str, steps: Steps) -> 
 
 
 def refuse_to_lose(site: Site) -> None:
-    """Refuse to delete states of stacks that aren't the sandbox's."""
-    states = _states(site)
-    others = [name for name in states.stacks() if name not in STACKS.values()]
-    kept = {name: states.resources(name) for name in others}
-    for name in (name for name, count in kept.items() if count):
-        raise SandboxError(
-            f"the stack '{name}' has {kept[name]} resources. Its state is in {states.folder}, and this "
-            f"command would delete that folder. Run 'pulumi destroy --stack {name}' first, or move the state "
-            f"to another backend: 'pulumi stack export --stack {name} --show-secrets --file FILE', then "
-            f"'pulumi stack rm --force --stack {name}'"
-        )
+    """Refuse to delete states of stacks that aren't the sandbox's, of any project: after ``./dev env``, all
+    projects keep their states here.
+    """
+    for states in of_all_projects(pulumi_backend(site)):
+        for stack in states.stacks():
+            if states.project == PROJECT and stack in STACKS.values():
+                continue
+            if count := states.resources(stack):
+                raise SandboxError(
+                    f"the stack '{stack}' of the project '{states.project}' has {count} resources. Its state "
+                    f"is in {states.folder}, and this command would delete that folder. In the folder of the "
+                    f"project, run 'pulumi destroy --stack {stack}' first, or move the state to another "
+                    f"backend: 'pulumi stack export --stack {stack} --show-secrets --file FILE', then "
+                    f"'pulumi stack rm --force --stack {stack}'"
+                )
 
 
 def forget_selection(site: Site, variables: Mapping[str, str]) -> None:

@@ -13,13 +13,12 @@ from typing import Any
 import yaml
 
 from hetzner_machines import records
-from sandbox.environment import STACKS, kinds_there
+from sandbox.environment import PROJECT, STACKS, kinds_there
 from sandbox.errors import SandboxError
 from sandbox.kubernetes import releases
 from sandbox.site import Clone, Site, passphrase
 from sandbox.stack_file import full_key, has_sealed, heading, load_config, load_yaml, misfit, opens
 
-PROJECT = "ccm-from-scratch"
 TEMPLATES = Path(__file__).with_name("stacks")
 
 

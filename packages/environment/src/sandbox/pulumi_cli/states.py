@@ -81,6 +81,11 @@ class States:
         return found
 
 
+def of_all_projects(folder: Path) -> list[States]:
+    """The stacks of each project in a folder, sorted by project."""
+    return [States(folder, path.name) for path in sorted((folder / ".pulumi/stacks").glob("*"))]
+
+
 def _read_lock(path: Path) -> Lock | None:
     """A lock; None where it was just released, or is just being written."""
     try:
