@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from tests.e2e import drift, workload
@@ -14,6 +16,11 @@ def test_every_control_server_is_a_member_of_etcd(three):
     assert set(three.server_ids()) == {"nat", *CONTROLS, "worker-1"}
     assert members(three) == {*CONTROLS}
     assert provider_ids(three.nodes()) == node_ids(three)
+
+
+def test_the_log_has_the_lines_of_every_replica_of_the_ccm(three):
+    said = three.dev("logs", "--no-follow").stdout
+    assert len(set(re.findall(r"^\[pod/(\S+?)/", said, re.MULTILINE))) == 2
 
 
 def test_only_the_nat_server_has_public_addresses(three):

@@ -1,5 +1,6 @@
 """Set-up: packages, toolchain, machine image; each is kept and only made when its pins have changed."""
 
+import os
 from collections.abc import Callable
 
 from sandbox import packages, pulumi
@@ -13,9 +14,10 @@ from sandbox.site import Clone
 
 _MEANWHILE = """\
 • Programs are being built. Meanwhile, you can use the following in another terminal:
-  .venv/bin/python -m sandbox serve --backend records   the emulated Hetzner Cloud API, until Ctrl-C
-  ./dev test unit                                       the linters and the fast tests
-  docs/README.md                                        the documentation"""
+  {sudo}.venv/bin/python -m sandbox serve --backend records: the emulated Hetzner Cloud API, until Ctrl-C
+  {sudo}./dev test unit: the linters and the fast tests
+  docs/README.md: the documentation"""
+"""With sudo, files belong to root until the command ends."""
 
 
 def announce(choice: Choice, steps: Steps) -> None:
@@ -36,7 +38,7 @@ def prepare(clone: Clone, steps: Steps, choice: Choice) -> toolchain.Toolchain:
     with steps.step("Debian packages") as progress:
         packages.ensure(choice.packages, progress)
     if any(toolchain.unbuilt(clone.cache, one) for one in choice.toolchains):
-        steps.note(_MEANWHILE)
+        steps.note(_MEANWHILE.format(sudo="sudo " if os.environ.get("SUDO_UID") else ""))
     first = f"Kubernetes toolchain (first build: {choice.build_time})"
     with steps.step(first, "Kubernetes toolchain") as progress:
         built = [toolchain.ensure(clone.cache, progress, one) for one in choice.toolchains]

@@ -71,23 +71,24 @@ def _lock_debian() -> list[str]:
     ccm = resolve.newest_pins(debian, recipe.ROOTS, recipe.LEFT_OUT)
     tools = resolve.newest_pins(debian, toolbox.ROOTS, toolbox.LEFT_OUT)
     tests = resolve.newest_pins(debian, test_images.ROOTS, test_images.LEFT_OUT)
-    return [*_write(lockfile.PATH, ccm), *_write(toolbox.LOCK, tools), *_write(test_images.LOCK, tests)]
-
-
-def _write(path: Path, after: list[Pin]) -> list[str]:
-    try:
-        before = lockfile.read(path)
-    except LockFileError:
-        before = Lock(recipe.SUITE, ())
-    older = resolve.gone_back(before, after)
-    if older:
+    found = {lockfile.PATH: ccm, toolbox.LOCK: tools, test_images.LOCK: tests}
+    before = {path: _read(path) for path in found}
+    if older := [pin for path, after in found.items() for pin in resolve.gone_back(before[path], after)]:
         names = ", ".join(f"{pin.name} {pin.version}" for pin in older)
         raise SignatureError(
             f"the mirror's packages are older than the pinned packages: {names}; nothing was changed. The "
             "mirror is out of date, or an attacker serves old packages. Use another mirror"
         )
-    lockfile.write(recipe.SUITE, after, path)
-    return differences(before.pins, after)
+    for path, after in found.items():
+        lockfile.write(recipe.SUITE, after, path)
+    return [line for path, after in found.items() for line in differences(before[path].pins, after)]
+
+
+def _read(path: Path) -> Lock:
+    try:
+        return lockfile.read(path)
+    except LockFileError:
+        return Lock(recipe.SUITE, ())
 
 
 def differences(before: Iterable[Pin], after: Iterable[Pin]) -> list[str]:

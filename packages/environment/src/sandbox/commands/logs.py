@@ -35,9 +35,11 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
         file = site.log if arguments.sandbox else ccm.log_file(site)
         if not file.exists():
             raise SandboxError(f"{file.name} doesn't exist yet; run './dev up' first")
-        os.execvp("tail", ["tail", "-n", "200", *(["-F"] if follow else []), str(file)])  # noqa: S606
+        os.chdir(file.parent)  # './dev down' reports processes with the folder's name in the command line
+        os.execvp("tail", ["tail", "-n", "200", *(["-F"] if follow else []), file.name])  # noqa: S606
     built = built_toolchain(site)
-    if not cluster.ccm_pods(site, built):
+    pods = cluster.ccm_pods(site, built)
+    if not pods:
         raise SandboxError(takeover.why_no_pod(site) or why_no_pod(cluster.deployment(site, built)))
     command = cluster.kubectl(
         site,
@@ -48,6 +50,7 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             f"deployment/{cluster.CCM}",
             "--tail=200",
             f"--follow={str(follow).lower()}",
+            f"--all-pods={str(len(pods) > 1).lower()}",  # otherwise kubectl may choose one that doesn't lead
         ],
     )
     os.execv(command[0], command)  # noqa: S606

@@ -334,7 +334,7 @@ def _prose(clone: Clone, steps: Steps) -> str:
     try:
         return prose.findings(clone.root, clone.cache, steps.note)
     except MissingRequirement as error:
-        steps.note(f"• Vale, which checks the language of pages and messages, can't be built: {error}")
+        steps.note(f"• Vale, which checks the language of pages and messages, didn't run: {error}")
         return ""
 
 

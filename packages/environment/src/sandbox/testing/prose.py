@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from sandbox.errors import MissingRequirement
 from sandbox.kubernetes import toolchain
 from sandbox.kubernetes.components import MODULES, Component
 from sandbox.kubernetes.processes import Progress
@@ -34,9 +35,15 @@ _IN_MESSAGES = re.compile(r"^(.*\.py)\.txt:(\d+)", re.MULTILINE)
 
 
 def findings(root: Path, cache: Path, progress: Progress) -> str:
-    """Errors in the tree's prose, one a line, as ``file:line:column:rule:message``."""
+    """Errors in the tree's prose, one a line, as ``file:line:column:rule:message``.
+
+    Raises MissingRequirement if Vale can't be built, or if git can't list the files, as in a source archive.
+    """
     vale = toolchain.ensure(cache, progress, [VALE]).bin / "vale"
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=root, capture_output=True, text=True, check=True)
+    command = ["git", "ls-files", "*.md"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        raise MissingRequirement(f"git can't list the pages: {listed.stderr.strip()}")
     said = run_vale(vale, root, root, listed.stdout.split())
     with tempfile.TemporaryDirectory() as folder:
         texts: list[str] = []
