@@ -18,7 +18,6 @@ from ..config.labels import CLUSTER, MANAGED_BY, STACK
 from ..lib.cloud_api import Fetch, labeled
 from ..lib.errors import InfraError
 
-_SUBNET, _NETWORK = "hcloud:index/networkSubnet:NetworkSubnet", "hcloud:index/network:Network"
 _KEY, SERVER = "hcloud:index/sshKey:SshKey", "hcloud:index/server:Server"
 FIREWALL = "hcloud:index/firewall:Firewall"
 _KINDS = {
@@ -26,9 +25,20 @@ _KINDS = {
     SERVER: "servers",
     "hcloud:index/placementGroup:PlacementGroup": "placement_groups",
     FIREWALL: "firewalls",
-    _NETWORK: "networks",
+    "hcloud:index/network:Network": "networks",
     "hcloud:index/loadBalancer:LoadBalancer": "load_balancers",
 }
+_PARTS = {
+    "hcloud:index/networkSubnet:NetworkSubnet": ("networks", "subnets", "ip_range", "{}-{}"),
+    "hcloud:index/networkRoute:NetworkRoute": ("networks", "routes", "destination", "{}-{}"),
+    "hcloud:index/loadBalancerService:LoadBalancerService": (
+        "load_balancers", "services", "listen_port", "{}__{}"
+    ),
+}  # fmt: skip
+"""For each kind of part: the collection of its owner, the owner's list, the field that identifies the part,
+and the ID to import. The IDs are those of Hetzner's Terraform provider, on which the official plugin is based
+(internal/network and internal/loadbalancer). The plugin can't create a part that exists already."""
+_ATTACHED = "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork"
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 _PLACE = f"{DYNAMIC}ServerState"
 _WAITS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -84,8 +94,10 @@ class Adoption:
         """
         if (kind, name) in self.state:
             return None
-        if kind == _SUBNET:
-            return self._subnet(inputs.get("ip_range"))
+        if kind in _PARTS:
+            return self._part(kind, inputs)
+        if kind == _ATTACHED:
+            return self._refuse_attached()
         found = self._all(_KINDS[kind]).get(str(inputs.get("name"))) if kind in _KINDS else None
         if found is None:
             return None
@@ -100,13 +112,27 @@ class Adoption:
             )
         return str(found["id"])
 
-    def _subnet(self, ip_range: Any) -> str | None:
-        """The ID of the subnet if it exists, in the only network that has this stack's labels."""
-        networks = list(self._all(_KINDS[_NETWORK]).values())
-        if len(networks) != 1 or self._doubt(_SUBNET, ""):
+    def _part(self, kind: str, inputs: Mapping[str, Any]) -> str | None:
+        """The ID of a part that exists, in the only network or load balancer that has this stack's labels."""
+        collection, parts, key, identity = _PARTS[kind]
+        owners = list(self._all(collection).values())
+        if len(owners) != 1 or self._doubt(kind, ""):
             return None
-        there = {subnet["ip_range"] for subnet in networks[0]["subnets"]}
-        return f"{networks[0]['id']}-{ip_range}" if ip_range in there else None
+        there = {part[key] for part in owners[0][parts]}
+        return identity.format(owners[0]["id"], inputs[key]) if inputs.get(key) in there else None
+
+    def _refuse_attached(self) -> None:
+        """Refuses to attach a load balancer that is attached already: the official plugin fails to create the
+        attachment, and an imported one lacks its subnet, for which the next run would replace it.
+        """
+        for balancer in self._all("load_balancers").values():
+            for place in balancer["private_net"]:
+                raise InfraError(
+                    f"the load balancer {balancer['name']} ({balancer['id']}) is attached to a network, but "
+                    "the state of this stack lacks this attachment. Nothing was changed. Detach the load "
+                    f"balancer: hcloud load-balancer detach-from-network {balancer['name']} --network "
+                    f"{place['network']}. Then repeat the command, which attaches the load balancer again"
+                )
 
     def _doubt(self, kind: str, name: str) -> str:
         """Why an object, or k3s on it, may be another stack's; empty if neither is."""
