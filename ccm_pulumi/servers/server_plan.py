@@ -272,7 +272,7 @@ class ServerGuardProvider(CloudProvider):
         return DiffResult(changes=_lasting(_olds) != _lasting({**_news, **same}), replaces=[])
 
     def _keep_network(self, olds: Mapping[str, Any], news: Mapping[str, Any]) -> None:
-        """Fails if a network would be replaced, or the subnet of several control servers, and it exists."""
+        """Fails if a network or subnet would be replaced, and it exists."""
         others = {name for name in ("network", "subnet") if olds.get(name) and news.get(name) != olds[name]}
         body = fetch_or_none(fetcher(self.cloud()), f"/networks/{olds['network']}") if others else None
         if body is None:
@@ -280,8 +280,7 @@ class ServerGuardProvider(CloudProvider):
         if "network" in others:
             raise InfraError(_KEEPS_NETWORK.format(olds["network"]))
         ranges = {each["ip_range"] for each in body["network"]["subnets"]}
-        controls = [made for made in _made(olds["servers"]).values() if made.is_control]
-        if len(controls) > 1 and olds["subnet"].partition("-")[2] in ranges:
+        if olds["subnet"].partition("-")[2] in ranges:
             raise InfraError(_KEEPS_SUBNET.format(olds["subnet"]))
 
     def refusals(
@@ -310,9 +309,10 @@ _KEEPS_NETWORK = (
     "enlarge the network, first run: hcloud network change-ip-range {0} --ip-range RANGE"
 )
 _KEEPS_SUBNET = (
-    "the subnet {0} can't be replaced while there are several control servers, because all of them would be "
-    "detached from it at the same time. Nothing was changed. Remove the subnet from --replace and "
-    "--target-replace. If you changed networkZone or subnetCidr, restore its value"
+    "the subnet {0} can't be replaced, because Hetzner only deletes a subnet after all servers and load "
+    "balancers are detached from it. Nothing was changed. Remove the subnet from --replace and "
+    "--target-replace. If you changed networkZone or subnetCidr, restore its value. To use another subnet, "
+    "create another cluster"
 )
 
 

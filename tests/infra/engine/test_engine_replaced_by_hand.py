@@ -88,8 +88,6 @@ def test_several_control_servers_keep_their_token_network_and_subnet(lab: Lab) -
 def test_the_only_control_server_keeps_k3s_unless_its_loss_is_allowed(lab: Lab) -> None:
     lab.up(PROGRAM)
     before = seat(lab)
-    lab.ask(["up", "--yes", *replaced(SUBNET)])
-    assert seat(lab) == before
     one = f"{before['server_id']}/{before['installation']}"
 
     def refused(*command: str, **more: str) -> None:
@@ -100,9 +98,10 @@ def test_the_only_control_server_keeps_k3s_unless_its_loss_is_allowed(lab: Lab) 
     for command in (["preview"], ["up", "--yes"]):  # without a preview, as from the automation API
         refused(*command, PODS="10.245.0.0/16")
         refused(*command, *replaced(SEAT))
-    # servers are attached to another subnet, and then a token is another one, before anybody is asked
-    refused("preview", RANGE="10.0.1.0/24")
-    refused("preview", *replaced(TOKEN))
+    refused("preview", *replaced(TOKEN))  # it is another one before anybody is asked
+    for command, more in ((["up", "--yes", *replaced(SUBNET)], {}), (["preview"], {"RANGE": "10.0.1.0/24"})):
+        done = lab.run(*command, **more, ALLOW=json.dumps([one]))
+        assert "the subnet" in done.out + done.err
     assert seat(lab) == before
     lab.up(PODS="10.245.0.0/16", ALLOW=json.dumps([one]))
     after = seat(lab)
