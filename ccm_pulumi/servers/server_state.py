@@ -6,6 +6,7 @@ powered on. Its type is changed in place if the settings change; a type that was
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
@@ -18,6 +19,8 @@ from ..lib.errors import CloudError, InfraError
 from .network import Network
 
 _OFF = "off"
+_CHANGE_SECONDS = 1200.0
+"""The timeout of a change of the type: Hetzner copies the disk, which can take minutes."""
 _DONE = {
     "attach_to_network": ("server_already_attached",),
     "detach_from_network": ("server_not_attached_to_network", "invalid_input", "not_found"),
@@ -98,7 +101,7 @@ def change_type(cloud: Cloud, server_id: str, server_type: str, patience: Patien
         power_off(cloud, server_id, patience)
     try:
         wanted = {"server_type": server_type, "upgrade_disk": True}
-        _act(cloud, f"{path}/change_type", wanted, (), patience)
+        _act(cloud, f"{path}/change_type", wanted, (), replace(patience, seconds=_CHANGE_SECONDS))
     finally:
         if runs and _server(cloud, server_id).get("status") == _OFF:
             _act(cloud, f"{path}/poweron", {}, (), patience)
@@ -173,6 +176,8 @@ def _act(cloud: Cloud, path: str, body: Mapping[str, Any], done: tuple[str, ...]
     while action["status"] == "running" and patience.now() < deadline:
         patience.sleep(patience.pause)
         action = fetch(f"/actions/{action['id']}")["action"]
+    if action["status"] == "running":
+        raise CloudError(cloud.endpoint, f"did not finish {path} within {patience.seconds:.0f} s")
     if action["status"] == "error":
         raise CloudError(cloud.endpoint, f"could not finish {path}: {action['error']['message']}")
 

@@ -1,9 +1,13 @@
+import itertools
+from http.server import BaseHTTPRequestHandler
+
 import pytest
 from control_servers import at_cloud
 
 from ccm_pulumi.lib.cloud_api import Cloud, Patience
 from ccm_pulumi.lib.errors import CloudError, InfraError
 from ccm_pulumi.servers.server_state import ServerStateProvider, change_type, next_step, settle
+from tests.http_server import Json, serving
 from tests.pulumi_lab import TOKEN
 
 QUICK = Patience(pause=0.01)
@@ -83,6 +87,19 @@ def test_a_server_runs_after_another_type_and_after_a_refused_one(site):
         change_type(site.cloud, site.server, "cax11", QUICK)
     assert site.now()[:2] == ("running", "cpx32")
     change_type(site.cloud, "4711", "cpx32", QUICK)  # deleted by hand
+
+
+def test_a_change_of_the_type_that_does_not_end_is_an_error():
+    class Slow(Json, BaseHTTPRequestHandler):
+        def do_GET(self):
+            server = {"status": "off", "server_type": {"name": "cpx22"}}
+            self.answer(200, {"server": server, "action": {"id": 1, "status": "running"}})
+
+        do_POST = do_GET  # noqa: N815
+
+    patience = Patience(pause=0, now=itertools.count(0, 100).__next__)
+    with serving(Slow) as port, pytest.raises(CloudError, match="change_type within 1200 s"):
+        change_type(Cloud(f"http://127.0.0.1:{port}", TOKEN), "1", "cpx32", patience)
 
 
 def test_the_provider_sees_what_happened_and_repairs_it(site):
