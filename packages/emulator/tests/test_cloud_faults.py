@@ -117,6 +117,15 @@ async def test_a_failed_action(emulator: Emulator):
     await emulator.ok("POST", path, body)
 
 
+async def test_a_server_whose_attachment_fails_is_off_and_can_be_started(emulator: Emulator):
+    network = await emulator.make_network("net", "10.0.0.0/24")
+    await inject(emulator, command="attach_*", code="timeout", times=1)
+    server = await emulator.make_server(networks=[network["id"]])
+    assert (await emulator.get(server.path))["status"] == "off"
+    await emulator.act(server.path, "poweron")
+    assert (await emulator.get(server.path))["status"] == "running"
+
+
 LOCKED, ATTACH = {"code": "locked"}, {"command": "attach_*"}
 LATE, SERVERS = LOCKED | {"after": True}, {"path": "/servers"}
 INVALID: dict[str, list[Any]] = {

@@ -136,6 +136,9 @@ async def test_targets_by_label_follow_labels(start: Start):
     assert len(backend.of("put_load_balancer")) == sent, "nothing changed"
     await emulator.ok("DELETE", server.path)
     assert {t.server_id for t in last(backend).targets} == {other["id"]}
+    new = await emulator.make_server("c", labels={"role": "web"})
+    assert {t.server_id for t in last(backend).targets} == {other["id"], new["id"]}
+    await emulator.ok("DELETE", new.path)
     await emulator.act(other.path, "poweroff")
     (shown,) = (await emulator.get(balancer.path))["targets"]
     health = {"listen_port": 80, "status": "unhealthy", "detail": "layer4_timeout"}

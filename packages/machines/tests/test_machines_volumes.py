@@ -40,7 +40,7 @@ async def test_a_volume_is_a_device_of_one_machine_and_outlives_it(world, backen
     await world.ssh(1, "mkdir /mine && mount /dev/disk/by-id/scsi-0HC_Volume_5 /mine")
     with pytest.raises(VolumeBusy, match="volume 5 is in use"):
         await backend.detach_volume(1, 5)
-    await world.ssh(1, "umount /mine")
+    assert await world.ssh(1, f"umount /mine; ls {DEVICE}5; cat /mnt/HC_Volume_5/file") == f"{DEVICE}5\nkept"
     await backend.detach_volume(1, 5)
     gone = await world.ssh(1, f"ls {DEVICE}5; mknod /root/mine b 7 {number}; head -c 1 /root/mine | wc -c")
     assert "No such file" in gone

@@ -32,6 +32,7 @@ from hetzner_machines import (
 )
 from hetzner_machines.balancer.balancers import LoadBalancers
 from hetzner_machines.disk import Image
+from hetzner_machines.errors import VolumeBusy
 from hetzner_machines.fabric import Fabric
 from hetzner_machines.fleet import Fleet
 from hetzner_machines.link_local import LinkLocal, Listen
@@ -269,7 +270,14 @@ class MachinesBackend:
             number = await asyncio.to_thread(self._volumes.number, volume_id)
             if known and known.keeper and number is not None:
                 await asyncio.to_thread(machine.hide, known, volume_id, number)
-            await asyncio.to_thread(self._volumes.release, volume_id)
+            try:
+                await asyncio.to_thread(self._volumes.release, volume_id)
+            except VolumeBusy:
+                if known and known.keeper:
+                    disks = await asyncio.to_thread(self._fleet.disks, known)
+                    (disk,) = (each for each in disks if each.volume == volume_id)
+                    await asyncio.to_thread(machine.show, known, disk)
+                raise
             if known is None:
                 return
             after = known.with_volumes([each for each in known.spec.volumes if each.volume.id != volume_id])

@@ -29,16 +29,6 @@ def effect(name: str, kind: type[R]) -> Callable[[EffectOn[R]], EffectOn[R]]:
     return register
 
 
-def general_effect(name: str) -> Callable[[Effect], Effect]:
-    """Register an effect that runs even if the object is deleted."""
-
-    def register(function: Effect) -> Effect:
-        EFFECTS[name] = function
-        return function
-
-    return register
-
-
 def removal(name: str, kind: type[R]) -> Callable[[EffectOn[R]], EffectOn[R]]:
     """Register an effect that deletes the object; the action succeeds if it is deleted already."""
     return _if_there(EFFECTS, name, kind)

@@ -3,8 +3,7 @@
 import logging
 from typing import Any
 
-from hetzner_emulator.actions.actions import Action
-from hetzner_emulator.actions.effects import general_effect
+from hetzner_emulator.actions.effects import EFFECTS
 from hetzner_emulator.actions.events import reaction
 from hetzner_emulator.backend import BackendError, FirewallRule
 from hetzner_emulator.cloud import Cloud
@@ -37,8 +36,11 @@ def _rule(rule: dict[str, Any]) -> FirewallRule:
     return FirewallRule(rule["direction"], rule["protocol"], ports, tuple(ranges))
 
 
-async def _apply(cloud: Cloud) -> None:
-    """Set the backend's rules, unless it has them."""
+@reaction("server_made")
+async def _apply(cloud: Cloud, _subject: object) -> None:
+    """Set the backend's rules, unless it has them. A new server is filtered before it starts; if that fails,
+    its creation fails.
+    """
     async with cloud.exclusive(*_KEY):
         wanted = _wanted_rules(cloud)
         if cloud.applied.get(_KEY, {}) != wanted:
@@ -46,27 +48,14 @@ async def _apply(cloud: Cloud) -> None:
             cloud.applied[_KEY] = wanted
 
 
-@general_effect(EFFECT)
-async def _filter_traffic(cloud: Cloud, _action: Action) -> None:
-    await _apply(cloud)
-
-
-@reaction("server_made")
-async def _protect(cloud: Cloud, _server: Server) -> None:
-    """Filter a new server before it starts; if that fails, its creation fails."""
-    await _apply(cloud)
+EFFECTS[EFFECT] = _apply  # also if the firewall is deleted meanwhile
 
 
 @reaction("started")
-async def _start(cloud: Cloud, _subject: None) -> None:
+async def _start(cloud: Cloud, subject: None) -> None:
     """Replace the rules that a former process set."""
     cloud.applied[_KEY] = None
-    await _follow(cloud)
-
-
-@reaction("server_changed")
-async def _follow_labels(cloud: Cloud, _server: Server) -> None:
-    await _follow(cloud)
+    await _follow(cloud, subject)
 
 
 @reaction("server_deleted")
@@ -75,11 +64,12 @@ async def _forget_server(cloud: Cloud, server: Server) -> None:
         if server.id in firewall.servers:
             firewall.servers = [identity for identity in firewall.servers if identity != server.id]
             cloud.store.put(firewall)
-    await _follow(cloud)
+    await _follow(cloud, server)
 
 
-async def _follow(cloud: Cloud) -> None:
+@reaction("server_changed")
+async def _follow(cloud: Cloud, subject: object) -> None:
     try:
-        await _apply(cloud)
+        await _apply(cloud, subject)
     except BackendError as error:
         log.error("cannot apply the firewalls: %s", error)  # noqa: TRY400  a message, no stack trace

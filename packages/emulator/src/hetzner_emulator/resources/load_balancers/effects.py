@@ -101,7 +101,11 @@ async def _delete(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None
     await announce("load_balancer_deleted", cloud, balancer)
 
 
-async def _apply_all(cloud: Cloud) -> None:
+@reaction("server_made")
+@reaction("server_changed")
+@reaction("certificate_changed")
+@reaction("started")
+async def _apply_all(cloud: Cloud, _subject: object) -> None:
     for balancer in list(cloud.store.all(LoadBalancer)):
         if not cloud.actions.locked("load_balancer", balancer.id):  # its action applies it at the end
             await _apply_or_log(cloud, balancer)
@@ -116,9 +120,13 @@ async def _create(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None
 
 
 @undo("create_load_balancer", LoadBalancer)
-async def _discard(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
-    cloud.store.remove(balancer)
-    await announce("load_balancer_deleted", cloud, balancer)
+async def _discard(cloud: Cloud, balancer: LoadBalancer, action: Action) -> None:
+    """Delete the record, and what the failed creation left in the backend."""
+    try:
+        await _delete(cloud, balancer, action)
+    except BackendError as error:
+        log.warning("can't remove load balancer %d %s: %s", balancer.id, balancer.name, error)
+        cloud.store.remove(balancer)
 
 
 @effect("change_load_balancer", LoadBalancer)
@@ -141,31 +149,15 @@ async def _revert(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None
     await _apply_or_log(cloud, balancer)
 
 
-@reaction("server_changed")
-@reaction("certificate_changed")
-@reaction("started")
-async def _follow(cloud: Cloud, _subject: object) -> None:
-    await _apply_all(cloud)
-
-
 @reaction("server_deleted")
-async def _forget_server(cloud: Cloud, server: Server) -> None:
-    for balancer in list(cloud.store.all(LoadBalancer)):
-        kept = [target for target in balancer.targets if target.server != server.id]
-        if len(kept) < len(balancer.targets):
-            balancer.targets = kept
-            cloud.store.put(balancer)
-    await _apply_all(cloud)
-
-
 @reaction("network_deleted")
-async def _leave_network(cloud: Cloud, network: Network) -> None:
+async def _forget(cloud: Cloud, subject: object) -> None:
     for balancer in list(cloud.store.all(LoadBalancer)):
-        kept = [attachment for attachment in balancer.attachments if attachment.network != network.id]
-        if len(kept) < len(balancer.attachments):
-            balancer.attachments = kept
+        before = len(balancer.targets), len(balancer.attachments)
+        _drop_deleted(cloud, balancer)
+        if (len(balancer.targets), len(balancer.attachments)) != before:
             cloud.store.put(balancer)
-    await _apply_all(cloud)
+    await _apply_all(cloud, subject)
 
 
 @reaction("server_loses_ipv4")

@@ -7,9 +7,8 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from hetzner_emulator.actions.actions import Action, action_wire
+from hetzner_emulator.actions.actions import Action
 from hetzner_emulator.api.call import Call
 from hetzner_emulator.api.catalog import LOCATIONS
 from hetzner_emulator.api.offer import ServerType
@@ -27,8 +26,7 @@ from hetzner_emulator.models.servers import Server, server_wire
 from hetzner_emulator.models.ssh_keys import SshKey
 from hetzner_emulator.models.volumes import Volume
 from hetzner_emulator.resources.networks.rules import new_attachments
-from hetzner_emulator.resources.volumes.routes import read_volumes
-from hetzner_emulator.state.records import Record
+from hetzner_emulator.resources.volumes.routes import read_volumes, start_attaching
 from hetzner_emulator.wire.fields import Fields
 from hetzner_emulator.wire.reply import Reply
 
@@ -105,9 +103,7 @@ async def create(call: Call) -> Reply:
     request = _decode(Fields(call.body))
     parts = _check(call, request)
     server = _create(call, request, parts)
-    actions = _start(call, server, parts, request)
-    await call.cloud.actions.settle()
-    action, *following = [action_wire(each, call.cloud.now()) for each in actions]
+    action, *following = await call.wires(*_start(call, server, parts, request))
     password = None if server.public_keys else new_password(call.cloud)
     shown = server_wire(call.cloud, server)
     return created("server", shown, action=action, next_actions=following, root_password=password)
@@ -272,9 +268,6 @@ def _create(call: Call, request: CreateServer, parts: _Parts) -> Server:
     if parts.group is not None:
         parts.group.servers.append(server.id)
         store.put(parts.group)
-    for volume in parts.volumes:
-        volume.wanted_by = server.id
-        store.put(volume)
     for ip in parts.primary_ips.values():
         ip.assignee = server.id
         store.put(ip)
@@ -283,28 +276,15 @@ def _create(call: Call, request: CreateServer, parts: _Parts) -> Server:
 
 
 def _start(call: Call, server: Server, parts: _Parts, request: CreateServer) -> list[Action]:
-    def start(command: str, *concerned: Record, **options: Any) -> Action:
-        references = [record.reference for record in concerned]
-        return call.cloud.actions.start(command, call.project, references, effect=command, **options)
-
-    create = start("create_server", server, arguments={"start": request.start})
+    create = call.run("create_server", server, start=request.start)
     networks = [call.cloud.store.get(Network, call.project, each.network) for each in parts.attachments]
     following = [
-        start("attach_to_network", server, network, after=create, arguments={"network": network.id})
+        call.run("attach_to_network", server, network, after=create, network=network.id)
         for network in networks
     ]
-    automount = {"automount": request.automount}
     following += [
-        start(
-            "attach_volume",
-            volume,
-            server,
-            after=create,
-            locks=[volume.reference, server.reference],
-            arguments=automount,
-        )
-        for volume in parts.volumes
+        start_attaching(call, volume, server, create, automount=request.automount) for volume in parts.volumes
     ]
     if request.start:
-        following.append(start("start_server", server, after=following[-1] if following else create))
+        following.append(call.run("start_server", server, after=following[-1] if following else create))
     return [create, *following]

@@ -48,10 +48,13 @@ async def _create(cloud: Cloud, server: Server, action: Action) -> None:
 
 
 @undo("create_server", Server)
-async def _fail_creation(cloud: Cloud, server: Server, _action: Action) -> None:
-    """Keep the record of a server without a machine as off, so that clients can delete it."""
-    server.status = "off"
-    cloud.store.put(server)
+@undo("start_server", Server)
+@undo("rebuild_server", Server)
+async def _note_failure(cloud: Cloud, server: Server, _action: Action) -> None:
+    """Record a server as off if its creation or rebuild failed, so that clients can start or delete it."""
+    if server.status in {"initializing", "rebuilding"}:
+        server.status = "off"
+        cloud.store.put(server)
 
 
 @removal("delete_server", Server)
