@@ -130,7 +130,7 @@ async def run(on: Stage, subject: Subject, pod: Pod, number: int) -> Figures:
     added = await on.add_servers(names, private=False)
     numbered = list(enumerate(added, len(have)))
     await each(numbered, lambda one: on.api.create(NODES, node_of(one[1], one[0]), Node))
-    await on.until("all nodes are there", lambda: len(on.nodes) == number)
+    await on.until("all nodes are there", lambda: len(on.nodes.items()) == number)
     await on.untouched()
     on.cloud.forget()
     with running(subject, on, network=False, pod=pod) as process:

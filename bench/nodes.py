@@ -29,7 +29,7 @@ NODES = 1000
 async def run(on: Stage, subject: Subject, number: int) -> dict[str, float]:
     servers = await on.add_servers([f"node-{index:04}" for index in range(number)], private=False)
     await on.register(servers)
-    await on.until("all nodes are registered", lambda: len(on.nodes) == number)
+    await on.until("all nodes are registered", lambda: len(on.nodes.items()) == number)
     await on.untouched()
     say(f"{number} nodes are registered")
     on.cloud.forget()

@@ -2,9 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from itertools import chain
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -25,9 +24,6 @@ class FairQueue(Generic[T]):
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
-
-    def __iter__(self) -> Iterator[T]:
-        return chain.from_iterable(self._waiting.values())
 
     def add(self, group: str, item: T) -> None:
         """Add an item behind the other items of its group."""

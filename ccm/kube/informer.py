@@ -77,9 +77,6 @@ class Informer(Generic[T]):
         self._version = ""
         self._watching_since: float | None = None
 
-    def __len__(self) -> int:
-        return len(self._objects)
-
     def get(self, key: str) -> T | None:
         """The object of this key (``name`` or ``namespace/name``), or None."""
         return self._objects.get(key)
@@ -87,10 +84,6 @@ class Informer(Generic[T]):
     def items(self) -> list[T]:
         """All objects, in any order. The caller may change the list, but not the objects."""
         return list(self._objects.values())
-
-    def keys(self) -> list[str]:
-        """The keys of all objects."""
-        return list(self._objects)
 
     def add_handler(self, handler: Handler[T]) -> None:
         """Call ``handler(old, new)`` for every existing object, and for every later change."""

@@ -1,7 +1,8 @@
 """The two kinds of patches that we send, applied as by the API server. Pure; arguments stay unchanged.
 
 The strategic merge patch merges only the lists that matter to a cloud-controller-manager. All other lists are
-replaced, as Kubernetes does with lists without a merge key (taints, podCIDRs, ingress).
+replaced, as Kubernetes does with lists without a merge key (taints, podCIDRs, ingress). It has no directives
+(``$patch``), because we send none.
 """
 
 from collections.abc import Mapping
@@ -14,9 +15,8 @@ Object = dict[str, Any]
 
 _MERGE_KEYS = {"conditions": "type", "addresses": "type", "ports": "port", "ownerReferences": "uid"}
 _MERGED_SETS = {"finalizers"}
-_DIRECTIVE = "$patch"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
-_IGNORED = ("$setElementOrder/", "$retainKeys")
+_IGNORED = "$setElementOrder/"
 
 
 def merge(original: Json, patch: Json) -> Json:
@@ -36,12 +36,8 @@ def strategic_merge(original: Json, patch: Json) -> Any:
     """Kubernetes' strategic merge patch: like a merge patch, but some lists merge by a key."""
     if not isinstance(patch, Mapping):
         return patch
-    changes = dict(cast("Mapping[str, Json]", patch))
-    directive = changes.pop(_DIRECTIVE, None)
-    if directive == "delete":
-        return dict[str, Json]()
-    merged: Object = {} if directive == "replace" else _object(original)
-    for name, value in changes.items():
+    merged = _object(original)
+    for name, value in cast("Mapping[str, Json]", patch).items():
         if name.startswith(_DELETE_FROM):
             field = name.removeprefix(_DELETE_FROM)
             known = cast("list[Json]", merged.get(field) or [])
@@ -69,17 +65,13 @@ def _merge_field(name: str, original: Json, value: Json) -> Json:
 
 
 def _merge_list(key: str, original: list[Object], patch: list[Object]) -> list[Object]:
-    if any(item.get(_DIRECTIVE) == "replace" and key not in item for item in patch):
-        return [item for item in patch if _DIRECTIVE not in item]
     merged: list[Object] = list(original)
     for item in patch:
         value = item.get(key)
         if value is None:
             raise Invalid(422, "Invalid", f"map: {item} does not contain declared merge key: {key}")
         position = next((index for index, old in enumerate(merged) if old.get(key) == value), None)
-        if item.get(_DIRECTIVE) == "delete":
-            merged = [old for old in merged if old.get(key) != value]
-        elif position is None:
+        if position is None:
             merged.append(item)
         else:
             merged[position] = cast("Object", strategic_merge(merged[position], item))

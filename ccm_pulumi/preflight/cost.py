@@ -39,9 +39,6 @@ class Amount:
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.net + other.net, self.gross + other.gross)
 
-    def __sub__(self, other: Amount) -> Amount:
-        return Amount(self.net - other.net, self.gross - other.gross)
-
     def __mul__(self, count: int) -> Amount:
         return Amount(self.net * count, self.gross * count)
 
@@ -55,9 +52,6 @@ class Price:
 
     def __add__(self, other: Price) -> Price:
         return Price(self.hourly + other.hourly, self.monthly + other.monthly)
-
-    def __sub__(self, other: Price) -> Price:
-        return Price(self.hourly - other.hourly, self.monthly - other.monthly)
 
     def __mul__(self, count: int) -> Price:
         return Price(self.hourly * count, self.monthly * count)
@@ -188,7 +182,7 @@ def table(title: str, bill: Bill, now: Bill, prices: PriceList, scaled: Sequence
         rows.append((group, f"{count} x {article.kind} {article.name}", article.location, *amounts))
     rows.append(("sum", "", "", *_cells(total)))
     rows.append(("now", "", "", *_cells(running)))
-    rows.append(("difference", "", "", *_cells(total - running, sign="+")))
+    rows.append(("difference", "", "", *_cells(total + running * -1, sign="+")))
     missing = _missing([bill, now], scaled, prices)
     vat = f"gross with {float(prices.vat_rate):g} % VAT"
     heading = f"Cost of {title} in {prices.currency}, {vat}, without traffic:"

@@ -36,7 +36,7 @@ def test_both_versions_of_cgroups_keep_processes_from_disks(kind, disk, tmp_path
         host = [mounted for mounted in host if "devices" in mounted.name.split(",")]
     if not host:
         pytest.skip(f"the host has no {kind} that decides about devices")
-    site = host[0].base / f"ccmfs-test-{uuid.uuid4().hex}"
+    site = Path(host[0].directory, f"ccmfs-test-{uuid.uuid4().hex}")
     pod = site / "machine/pod"
     pod.mkdir(parents=True)
     try:

@@ -49,13 +49,13 @@ def boot(**changes) -> records.Boot:
 
 
 def test_hierarchies_of_a_mixed_host_and_of_one_with_only_version_2():
-    assert cgroups.parse(OWN_V2, MOUNTS_V2) == (cgroups.Mounted(Path("/sys/fs/cgroup"), "cgroup2", "", ""),)
+    assert cgroups.parse(OWN_V2, MOUNTS_V2) == (records.Hierarchy("/sys/fs/cgroup", "cgroup2", "", ""),)
     assert set(cgroups.parse(OWN_V1, MOUNTS_V1)) == {
-        cgroups.Mounted(Path("/sys/fs/cgroup/unified/user"), "cgroup2", "unified", ""),
-        cgroups.Mounted(Path("/sys/fs/cgroup/systemd/user"), "cgroup", "systemd", "none,name=systemd"),
-        cgroups.Mounted(Path("/sys/fs/cgroup/memory/user/x"), "cgroup", "memory", "memory"),
-        cgroups.Mounted(Path("/sys/fs/cgroup/cpu,cpuacct"), "cgroup", "cpu,cpuacct", "cpu,cpuacct"),
-        cgroups.Mounted(Path("/sys/fs/cgroup/pids"), "cgroup", "pids", "pids"),
+        records.Hierarchy("/sys/fs/cgroup/unified/user", "cgroup2", "unified", ""),
+        records.Hierarchy("/sys/fs/cgroup/systemd/user", "cgroup", "systemd", "none,name=systemd"),
+        records.Hierarchy("/sys/fs/cgroup/memory/user/x", "cgroup", "memory", "memory"),
+        records.Hierarchy("/sys/fs/cgroup/cpu,cpuacct", "cgroup", "cpu,cpuacct", "cpu,cpuacct"),
+        records.Hierarchy("/sys/fs/cgroup/pids", "cgroup", "pids", "pids"),
     }
 
 

@@ -118,7 +118,7 @@ async def test_a_change_that_can_not_be_read_hides_none_that_follow():
     stumbling.put(NODES, {"metadata": {"name": "odd"}})
     stumbling.put(NODES, {"metadata": {"name": "b"}})
     await asyncio.sleep(5)
-    assert sorted(informer.keys()) == ["a", "b", "odd"]
+    assert sorted(item.metadata.name for item in informer.items()) == ["a", "b", "odd"]
     assert _lists(stumbling) == 2
     task.cancel()
 

@@ -55,7 +55,7 @@ async def test_large_objects_come_by_pages_of_a_bounded_size() -> None:
     for number in range(40):
         api.memory.put(SHOP, {"metadata": {"name": f"s{number}", "annotations": LARGE}})
     async with connected(api) as (transport, seen), following(transport) as informer:
-        assert len(informer) == 40
+        assert len(informer.items()) == 40
         assert informer.last_error == ""
         assert limits(api) == [500, 125, 31, 7, *[1] * 40]  # 7 of them are almost 2 MiB
         sizes = [one.received for one in seen if isinstance(one, Transfer)]
@@ -68,7 +68,7 @@ async def test_usual_objects_come_by_large_pages() -> None:
     for number in range(600):
         api.memory.put(SHOP, {"metadata": {"name": f"s{number}", "annotations": {"a": "x" * 1500}}})
     async with connected(api) as (transport, _), following(transport) as informer:
-        assert len(informer) == 600
+        assert len(informer.items()) == 600
         assert limits(api) == [500, 500]
 
 
@@ -77,7 +77,7 @@ async def test_a_single_object_may_be_larger_than_a_page() -> None:
     item = {"metadata": {"name": "s", "annotations": {"a": "x" * (http.MAX_PAGE_SIZE + 1)}}}
     api.memory.put(SHOP, item)
     async with connected(api) as (transport, _), following(transport) as informer:
-        assert len(informer) == 1
+        assert len(informer.items()) == 1
         found = [page async for page in transport.list_pages(SHOP, Service, name="s")]
         assert [one.metadata.name for page in found for one in page.items] == ["s"]
 

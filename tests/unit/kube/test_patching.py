@@ -51,23 +51,12 @@ ADDRESSES = {"addresses": [{"type": "InternalIP", "address": "1"}, {"type": "Hos
             {"taints": [{"key": "b"}]},
             {"taints": [{"key": "b"}]},
         ),
-        (  # a list can be replaced on purpose
-            ADDRESSES,
-            {"addresses": [{"$patch": "replace"}, {"type": "ExternalIP", "address": "2"}]},
-            {"addresses": [{"type": "ExternalIP", "address": "2"}]},
-        ),
-        (  # one item can be deleted
-            ADDRESSES,
-            {"addresses": [{"$patch": "delete", "type": "Hostname"}]},
-            {"addresses": [{"type": "InternalIP", "address": "1"}]},
-        ),
         (  # finalizers are a set
             {"finalizers": ["a", "b"]},
             {"finalizers": ["b", "c"], "$setElementOrder/finalizers": ["a", "b", "c"]},
             {"finalizers": ["a", "b", "c"]},
         ),
         ({"finalizers": ["a", "b"]}, {"$deleteFromPrimitiveList/finalizers": ["a"]}, {"finalizers": ["b"]}),
-        ({"a": {"b": 1}}, {"a": {"$patch": "replace", "c": 2}}, {"a": {"c": 2}}),
         ({"a": {"b": 1}}, {"a": None}, {}),
     ],
 )

@@ -3,16 +3,15 @@
 import errno
 import os
 import re
-import shutil
 import socket
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from pathlib import Path
 
 ROUTES = Path("/proc/net/route")
-LOOK_UP_SECONDS = 5.0
+LOOK_UP_SECONDS, GO_SECONDS = 5.0, 30.0
 WIDEST_NETWORK = 8
 """If the prefix of a route is shorter than this length, the program treats the route as a default route. For
 example, a VPN may replace the default route with ``0.0.0.0/1`` and ``128.0.0.0/1``."""
@@ -57,13 +56,17 @@ def resolve(names: Iterable[str]) -> list[IPv4Address]:
 
 def _look_up(name: str) -> list[IPv4Address]:
     # A process, because lookups of the C library have no timeout.
-    try:
-        said = subprocess.run(
-            ["getent", "ahostsv4", name], capture_output=True, text=True, check=False, timeout=LOOK_UP_SECONDS
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return []
+    said = _printed(["getent", "ahostsv4", name], LOOK_UP_SECONDS)
     return [address for line in said.splitlines() for address in _address(line.split()[0])]
+
+
+def _printed(command: Sequence[str], seconds: float) -> str:
+    """What a program prints; empty if it can't run, or doesn't end in time."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
 
 
 def _address(text: str) -> list[IPv4Address]:
@@ -79,12 +82,7 @@ def _source_texts() -> list[str]:
     readable = [file for file in files if file.is_file() and os.access(file, os.R_OK)]
     texts = [file.read_text(errors="replace") for file in readable]
     texts += [os.environ.get(name, "") for name in (*SOURCE_VARIABLES, *map(str.lower, SOURCE_VARIABLES))]
-    if shutil.which("go"):
-        # Go has a default source.
-        done = subprocess.run(
-            ["go", "env", "GOPROXY"], capture_output=True, text=True, check=False, timeout=30
-        )
-        texts.append(done.stdout)
+    texts.append(_printed(["go", "env", "GOPROXY"], GO_SECONDS))  # Go has a default source
     return texts
 
 

@@ -8,9 +8,8 @@ import errno
 import os
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from hetzner_machines import devices
 from hetzner_machines.records import Hierarchy
@@ -21,18 +20,11 @@ GUEST = "guest"
 PERIOD = 100_000  # microseconds in which a quota of CPU time holds, the kernel's default
 
 
-@dataclass(frozen=True)
-class Mounted:
-    """One cgroup hierarchy of the host."""
+def parse(own: str, mounts: str, root: Path = ROOT) -> tuple[Hierarchy, ...]:
+    """The host's hierarchies, from the texts of /proc/self/cgroup and /proc/self/mountinfo.
 
-    base: Path  # our own cgroup in it (version 2: its root) as a folder
-    kind: str  # ``cgroup`` or ``cgroup2``
-    name: str  # of its mount point; empty for /sys/fs/cgroup
-    options: str  # for another mount of it
-
-
-def parse(own: str, mounts: str, root: Path = ROOT) -> tuple[Mounted, ...]:
-    """The host's hierarchies, from the texts of /proc/self/cgroup and /proc/self/mountinfo."""
+    Each has the folder of our own cgroup, or of the root in version 2.
+    """
     paths = {}
     for line in own.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -52,7 +44,7 @@ def parse(own: str, mounts: str, root: Path = ROOT) -> tuple[Mounted, ...]:
         if name:
             base /= os.path.relpath(paths[controllers], inner)
         mount_options = f"none,{controllers}" if controllers.startswith("name=") else controllers
-        found[name] = Mounted(base, kind, name, mount_options)
+        found[name] = Hierarchy(str(base), kind, name, mount_options)
     return tuple(found.values())
 
 
@@ -67,7 +59,7 @@ def _controllers(kind: str, options: str) -> str:
     return named[0] if named else ",".join(rest)
 
 
-def discover() -> tuple[Mounted, ...]:
+def discover() -> tuple[Hierarchy, ...]:
     """The hierarchies of this host."""
     return parse(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
 
@@ -89,7 +81,7 @@ def limits(kind: str, name: str, cores: int, memory: float) -> dict[str, str]:
 def create(
     folder: str,
     member: str,
-    host: Sequence[Mounted],
+    host: Sequence[Hierarchy],
     cores: int,
     memory: float,
     *,
@@ -102,13 +94,13 @@ def create(
     """
     made = []
     for mounted in host:
-        directory = mounted.base / folder / member
+        directory = Path(mounted.directory, folder, member)
         if mounted.kind == "cgroup2":
             directory /= GUEST
         _make(mounted, directory)
         for file, value in limits(mounted.kind, mounted.name, cores, memory).items():
             (directory / file).write_text(value)
-        made.append(Hierarchy(str(directory), mounted.kind, mounted.name, mounted.options))
+        made.append(replace(mounted, directory=str(directory)))
     fence(made, volumes)
     return tuple(made)
 
@@ -130,10 +122,7 @@ def fence(hierarchies: Sequence[Hierarchy], volumes: Collection[int]) -> None:
     )
 
 
-H = TypeVar("H", Mounted, Hierarchy)
-
-
-def deciding_about_devices(hierarchies: Sequence[H]) -> list[H]:
+def deciding_about_devices(hierarchies: Sequence[Hierarchy]) -> list[Hierarchy]:
     """The hierarchies that control devices, the better one first."""
     programs = [one for one in hierarchies if one.kind == "cgroup2"]
     return programs + [o for o in hierarchies if o.kind == "cgroup" and "devices" in o.name.split(",")]
@@ -156,19 +145,19 @@ def freeze(hierarchies: Sequence[Hierarchy], *, still: bool) -> None:
         raise OSError(errno.ENOTSUP, "no cgroups of version 2", str(ROOT))
 
 
-def create_keeper(folder: str, member: str, host: Sequence[Mounted]) -> str:
+def create_keeper(folder: str, member: str, host: Sequence[Hierarchy]) -> str:
     """Make the cgroup of a machine's start program, in one hierarchy and without limits."""
     mounted = next((m for m in host if m.name in {"", "pids", "systemd"}), host[0])
-    directory = mounted.base / folder / member
+    directory = Path(mounted.directory, folder, member)
     _make(mounted, directory)
     return str(directory)
 
 
-def _make(mounted: Mounted, directory: Path) -> None:
+def _make(mounted: Hierarchy, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     if mounted.kind == "cgroup2" and not mounted.name:
-        for parent in sorted({mounted.base, *directory.parents}):
-            if not parent.is_relative_to(mounted.base):
+        for parent in sorted({Path(mounted.directory), *directory.parents}):
+            if not parent.is_relative_to(mounted.directory):
                 continue
             counted = " +io" if "io" in (parent / "cgroup.controllers").read_text().split() else ""
             (parent / "cgroup.subtree_control").write_text(f"+cpu +memory +pids{counted}")

@@ -123,7 +123,7 @@ def boot(
     machine: Machine,
     image: disk.Image,
     names: Names,
-    host: Sequence[cgroups.Mounted],
+    host: Sequence[records.Hierarchy],
     volumes: tuple[records.Disk, ...] = (),
 ) -> Path:
     """Make a machine's cgroups and the instructions for its start program; blocks briefly."""
@@ -261,10 +261,10 @@ def kill(machine: Machine) -> None:
         processes.reap(run.keeper.pid)
 
 
-def clear(server_id: int, directory: Path, names: Names, host: Sequence[cgroups.Mounted]) -> None:
+def clear(server_id: int, directory: Path, names: Names, host: Sequence[records.Hierarchy]) -> None:
     """Kill what is left in a machine's cgroups, and remove them. Blocks."""
     member = f"srv-{server_id}"
-    wanted = {m.base / names.cgroup / name for m in host for name in (member, f"{member}.keeper")}
+    wanted = {Path(m.directory, names.cgroup, name) for m in host for name in (member, f"{member}.keeper")}
     if (directory / "boot.json").exists():
         last = records.read_boot(directory / "boot.json")
         wanted |= {Path(last.keeper_cgroup), *(Path(h.directory) for h in last.hierarchies)}

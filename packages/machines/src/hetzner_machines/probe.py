@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hetzner_machines import cgroups, devices, libc, mounts, namespaces
+from hetzner_machines.records import Hierarchy
 
 ARCHITECTURES = ("x86_64", "aarch64")
 
@@ -58,22 +59,22 @@ def _cgroups() -> str | None:
     if not hierarchies:
         return f"machines require cgroups, but no cgroup file system is mounted below {cgroups.ROOT}"
     for hierarchy in hierarchies:
-        folder = hierarchy.base / f"ccmfs-probe-{os.getpid()}"
+        folder = Path(hierarchy.directory, f"ccmfs-probe-{os.getpid()}")
         try:
             folder.mkdir()
             folder.rmdir()
         except OSError as error:
             return (
-                f"machines require cgroups, but no cgroup can be created in {hierarchy.base}: "
+                f"machines require cgroups, but no cgroup can be created in {hierarchy.directory}: "
                 f"{error.strerror}"
             )
     return _devices(hierarchies)
 
 
-def _devices(hierarchies: Sequence[cgroups.Mounted]) -> str | None:
+def _devices(hierarchies: Sequence[Hierarchy]) -> str | None:
     reason = "no cgroup controls devices"
     for decisive in cgroups.deciding_about_devices(hierarchies):
-        folder = decisive.base / f"ccmfs-probe-{os.getpid()}"
+        folder = Path(decisive.directory, f"ccmfs-probe-{os.getpid()}")
         try:
             folder.mkdir()
             try:

@@ -90,23 +90,8 @@ def _in_a_name(record: Record, subject: str) -> str:
 
 def find(folder: Path, tree: str) -> list[Record]:
     """All records of a tree."""
-    return [_read(path, tree) for path in sorted(folder.glob(f"{tree}-python-*.json"))]
-
-
-def _read(path: Path, tree: str) -> Record:
-    try:
-        record = Record(**json.loads(path.read_text()))
-        known = (
-            record.tree == tree
-            and record.servers in _SERVERS
-            and record.tests in _TESTS
-            and set(record.versions) <= set(SUBJECTS)
-        )
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ReleaseError(f"{path}: {error}") from error
-    if not known:
-        raise ReleaseError(f"the file {path} isn't a record that './dev test' wrote for this commit")
-    return record
+    paths = sorted(folder.glob(f"{tree}-python-*.json"))
+    return [Record(**json.loads(path.read_text())) for path in paths]
 
 
 def table(records: Iterable[Record]) -> str:
