@@ -27,6 +27,6 @@ def listens(port: int) -> bool:
     """Whether a program accepts connections on a port of 127.0.0.1."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=60).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # it is reset while the program ends
         return False
     return True

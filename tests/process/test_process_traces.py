@@ -37,7 +37,8 @@ async def test_a_reconcile_is_a_span_and_its_requests_are_below_it(world: World)
                 found.setdefault(span.name, set()).add(pair)
             return found
 
-        assert requests("Nodes")["PATCH /api/v1/nodes/{name}"] == {(200, "")}
+        # the Node may change meanwhile; then the patch conflicts, and is repeated
+        assert (200, "") in requests("Nodes")["PATCH /api/v1/nodes/{name}"]
         assert requests("Routes")["POST /networks/{id}/actions/add_route"] == {(201, "")}
         seen = requests("service")
         assert (201, "") in seen["POST /load_balancers"]
