@@ -28,16 +28,21 @@ _KINDS = {
     "hcloud:index/network:Network": "networks",
     "hcloud:index/loadBalancer:LoadBalancer": "load_balancers",
 }
+_SERVICE = "hcloud:index/loadBalancerService:LoadBalancerService"
 _PARTS = {
     "hcloud:index/networkSubnet:NetworkSubnet": ("networks", "subnets", "ip_range", "{}-{}"),
     "hcloud:index/networkRoute:NetworkRoute": ("networks", "routes", "destination", "{}-{}"),
-    "hcloud:index/loadBalancerService:LoadBalancerService": (
-        "load_balancers", "services", "listen_port", "{}__{}"
-    ),
-}  # fmt: skip
+    _SERVICE: ("load_balancers", "services", "listen_port", "{}__{}"),
+}
 """For each kind of part: the collection of its owner, the owner's list, the field that identifies the part,
 and the ID to import. The IDs are those of Hetzner's Terraform provider, on which the official plugin is based
 (internal/network and internal/loadbalancer). The plugin can't create a part that exists already."""
+_LATER = {
+    "hcloud:index/networkRoute:NetworkRoute": ("gateway",),
+    _SERVICE: ("protocol", "destination_port", "health_check"),
+}
+"""Inputs that may differ from those of the existing part. Because Pulumi doesn't import an object with other
+inputs, the next run changes these."""
 _ATTACHED = "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork"
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 _PLACE = f"{DYNAMIC}ServerState"
@@ -170,7 +175,8 @@ def importing(
         kind = args.type_.rpartition(":")[2]
         say(f"Pulumi imports {kind} {args.name} ({identity}), which exists but isn't in this stack's state")
         # a server ignores changes of the properties that the API does not return, such as its keys
-        options = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(import_=identity))
+        options = pulumi.ResourceOptions(import_=identity, ignore_changes=[*_LATER.get(args.type_, ())])
+        options = pulumi.ResourceOptions.merge(args.opts, options)
         return pulumi.ResourceTransformationResult(args.props, options)
 
     return transform

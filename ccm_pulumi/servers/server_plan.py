@@ -26,6 +26,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CheckResult, DiffResult
 
+from ..config.labels import MANAGED_BY
 from ..config.server_spec import Kind, ServerSpec, has_several_controls, resized_in_place
 from ..lib.cloud_api import fetch_or_none, fetcher, read_server
 from ..lib.dynamic import CloudProvider, ProviderResource, is_unknown
@@ -272,7 +273,9 @@ class ServerGuardProvider(CloudProvider):
         return DiffResult(changes=_lasting(_olds) != _lasting({**_news, **same}), replaces=[])
 
     def _keep_network(self, olds: Mapping[str, Any], news: Mapping[str, Any]) -> None:
-        """Fails if a network or subnet would be replaced, and it exists."""
+        """Fails if a network would be replaced, or the subnet of a network of our own or of several control
+        servers, and it exists. Pulumi doesn't delete the subnet of an imported network.
+        """
         others = {name for name in ("network", "subnet") if olds.get(name) and news.get(name) != olds[name]}
         body = fetch_or_none(fetcher(self.cloud()), f"/networks/{olds['network']}") if others else None
         if body is None:
@@ -280,7 +283,9 @@ class ServerGuardProvider(CloudProvider):
         if "network" in others:
             raise InfraError(_KEEPS_NETWORK.format(olds["network"]))
         ranges = {each["ip_range"] for each in body["network"]["subnets"]}
-        if olds["subnet"].partition("-")[2] in ranges:
+        several = sum(made.is_control for made in _made(olds["servers"]).values()) > 1
+        is_own = MANAGED_BY in body["network"]["labels"]
+        if (several or is_own) and olds["subnet"].partition("-")[2] in ranges:
             raise InfraError(_KEEPS_SUBNET.format(olds["subnet"]))
 
     def refusals(
@@ -309,8 +314,8 @@ _KEEPS_NETWORK = (
     "enlarge the network, first run: hcloud network change-ip-range {0} --ip-range RANGE"
 )
 _KEEPS_SUBNET = (
-    "the subnet {0} can't be replaced, because Hetzner only deletes a subnet after all servers and load "
-    "balancers are detached from it. Nothing was changed. Remove the subnet from --replace and "
+    "the subnet {0} can't be replaced: all servers would be detached from it at the same time, and Hetzner "
+    "only deletes a subnet that is empty. Nothing was changed. Remove the subnet from --replace and "
     "--target-replace. If you changed networkZone or subnetCidr, restore its value. To use another subnet, "
     "create another cluster"
 )

@@ -6,7 +6,6 @@ powered on. Its type is changed in place if the settings change; a type that was
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
@@ -101,9 +100,12 @@ def change_type(cloud: Cloud, server_id: str, server_type: str, patience: Patien
         power_off(cloud, server_id, patience)
     try:
         wanted = {"server_type": server_type, "upgrade_disk": True}
-        _act(cloud, f"{path}/change_type", wanted, (), replace(patience, seconds=_CHANGE_SECONDS))
+        if _act(cloud, f"{path}/change_type", wanted, (), patience, seconds=_CHANGE_SECONDS) == "running":
+            what = f"did not change the type of the server {server_id} within {_CHANGE_SECONDS:.0f} s"
+            raise CloudError(cloud.endpoint, what)
     finally:
-        if runs and _server(cloud, server_id).get("status") == _OFF:
+        server = _server(cloud, server_id)
+        if runs and server.get("status") == _OFF and not server.get("locked"):
             _act(cloud, f"{path}/poweron", {}, (), patience)
 
 
@@ -163,23 +165,33 @@ def _address(server: Mapping[str, Any], network: int) -> str | None:
     return next((place["ip"] for place in places if place["network"] == network), None)
 
 
-def _act(cloud: Cloud, path: str, body: Mapping[str, Any], done: tuple[str, ...], patience: Patience) -> None:
-    """Begins an action, and waits until it has ended; codes of what is done already are no errors."""
+def _act(
+    cloud: Cloud,
+    path: str,
+    body: Mapping[str, Any],
+    done: tuple[str, ...],
+    patience: Patience,
+    *,
+    seconds: float | None = None,
+) -> str:
+    """Begins an action, waits for ``seconds`` (default: the patience) at most, and returns its status.
+
+    Codes of what is done already are no errors.
+    """
     try:
         answer = change(cloud, "POST", path, body, patience=patience)
     except CloudError as error:
         if error.code not in done:
             raise
-        return
-    deadline, fetch = patience.now() + patience.seconds, fetcher(cloud)
+        return "success"
+    deadline, fetch = patience.now() + (seconds or patience.seconds), fetcher(cloud)
     action = answer["action"]
     while action["status"] == "running" and patience.now() < deadline:
         patience.sleep(patience.pause)
         action = fetch(f"/actions/{action['id']}")["action"]
-    if action["status"] == "running":
-        raise CloudError(cloud.endpoint, f"did not finish {path} within {patience.seconds:.0f} s")
     if action["status"] == "error":
         raise CloudError(cloud.endpoint, f"could not finish {path}: {action['error']['message']}")
+    return str(action["status"])
 
 
 def holder_of(cloud: Cloud, network: int, ip: str) -> str | None:

@@ -98,7 +98,7 @@ def test_a_change_of_the_type_that_does_not_end_is_an_error():
         do_POST = do_GET  # noqa: N815
 
     patience = Patience(pause=0, now=itertools.count(0, 100).__next__)
-    with serving(Slow) as port, pytest.raises(CloudError, match="change_type within 1200 s"):
+    with serving(Slow) as port, pytest.raises(CloudError, match="the type of the server 1 within 1200 s"):
         change_type(Cloud(f"http://127.0.0.1:{port}", TOKEN), "1", "cpx32", patience)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pulumi_plugins.errors import ProviderError
 from pulumi_plugins.hcloud.api import Api, ApiError
-from pulumi_plugins.hcloud.parts import LoadBalancerService, NetworkSubnet
+from pulumi_plugins.hcloud.parts import LoadBalancerNetwork, LoadBalancerService, NetworkSubnet
 from pulumi_plugins.hcloud.provider import delete_begun
 from pulumi_plugins.hcloud.server import Server
 from tests.pulumi_cloud import EmulatedCloud, lab_at
@@ -290,6 +290,14 @@ def test_a_part_added_by_an_earlier_run_is_kept(slow_cloud: EmulatedCloud) -> No
     LoadBalancerService().create(api, wanted)
     # the killed run's program had another port, which can be changed
     assert LoadBalancerService().create(api, {**wanted, "destinationPort": 81})["destinationPort"] == 81
+    # the program refuses to attach a load balancer that is attached
+    place = {"loadBalancerId": balancer, "subnetId": f"{network}-10.0.1.0/24"}
+    LoadBalancerNetwork().create(api, place)
+    kind = "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork"
+    note = {"type": "creating", "resource": {"type": kind, "inputs": place}}
+    at = {"HCLOUD_TOKEN": TOKEN, "HCLOUD_ENDPOINT": slow_cloud.endpoint}
+    for deleted in ([f"the attachment {balancer}-{network}"], []):
+        assert delete_begun({"pending_operations": [note]}, at) == deleted
 
 
 def test_deleting_waits_for_an_earlier_deletion(cloud: EmulatedCloud) -> None:

@@ -1,3 +1,4 @@
+import json
 import signal
 import time
 from pathlib import Path
@@ -28,7 +29,8 @@ from ccm_pulumi.config.labels import cluster_labels
 from sandbox.pulumi_cli.states import States
 from ccm_pulumi.servers.network import Network
 
-wanted = settings(ssh_allowed_cidrs="any", worker_count=int(os.environ.get("WORKERS", "1")))
+private = {"private_nodes": True, "api_endpoint": "load-balancer"} if os.environ.get("PRIVATE") else {}
+wanted = settings(ssh_allowed_cidrs="any", worker_count=int(os.environ.get("WORKERS", "1")), **private)
 wanted = dataclasses.replace(wanted, kubeconfig_path="a kubeconfig")  # these servers are only records
 labels = cluster_labels(wanted.cluster_name, "dev", {})
 adoption = Adoption(labels, fetcher(cloud_of({})), read_state())
@@ -116,6 +118,28 @@ def test_a_state_that_is_older_than_the_cloud_is_completed_and_no_other_one(tmp_
         other.ask(["stack", "import"], lab.ask(["stack", "export"]))
         assert "unchanged" in other.up(WORKERS="2")
         assert ids(there) == before
+
+
+@pytest.mark.slow
+def test_a_route_that_the_state_lacks_is_imported_and_then_corrected(tmp_path: Path) -> None:
+    for there in serve("instant"):
+        lab = project(tmp_path / "mine", there)
+        lab.up(PRIVATE="yes")
+        state = json.loads(lab.ask(["stack", "export"]))
+        (route,) = [one for one in state["deployment"]["resources"] if "networkRoute" in one["type"]]
+        state["deployment"]["resources"].remove(route)
+        for one in state["deployment"]["resources"]:
+            for urns in (one.get("dependencies", []), *one.get("propertyDependencies", {}).values()):
+                urns[:] = [urn for urn in urns if urn != route["urn"]]
+        network, actual = route["outputs"]["networkId"], there.get("/networks")["networks"][0]["routes"]
+        for action, gateway in (("delete_route", actual[0]["gateway"]), ("add_route", "10.0.0.250")):
+            body = {"destination": "0.0.0.0/0", "gateway": gateway}
+            there.send("POST", f"/networks/{network:.0f}/actions/{action}", body)
+        lab.ask(["stack", "import"], json.dumps(state))
+        assert "1 imported" in lab.up(PRIVATE="yes")
+        lab.up(PRIVATE="yes")
+        assert there.get("/networks")["networks"][0]["routes"] == actual
+        assert "unchanged" in lab.up(PRIVATE="yes")
 
 
 @pytest.mark.slow

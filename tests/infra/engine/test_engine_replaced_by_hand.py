@@ -101,6 +101,7 @@ def test_the_only_control_server_keeps_k3s_unless_its_loss_is_allowed(lab: Lab) 
     refused("preview", *replaced(TOKEN))  # it is another one before anybody is asked
     for command, more in ((["up", "--yes", *replaced(SUBNET)], {}), (["preview"], {"RANGE": "10.0.1.0/24"})):
         done = lab.run(*command, **more, ALLOW=json.dumps([one]))
+        assert done.status != 0
         assert "the subnet" in done.out + done.err
     assert seat(lab) == before
     lab.up(PODS="10.245.0.0/16", ALLOW=json.dumps([one]))

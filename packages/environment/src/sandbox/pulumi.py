@@ -102,9 +102,10 @@ def refuse_to_lose(site: Site) -> None:
                 raise SandboxError(
                     f"the stack '{stack}' of the project '{states.project}' has {count} resources. Its state "
                     f"is in {states.folder}, and this command would delete that folder. In the folder of the "
-                    f"project, run 'pulumi destroy --stack {stack}' first, or move the state to another "
-                    f"backend: 'pulumi stack export --stack {stack} --show-secrets --file FILE', then "
-                    f"'pulumi stack rm --force --stack {stack}'"
+                    f"project, run 'eval \"$({site.root}/dev env)\"' and 'pulumi destroy --stack {stack}' "
+                    f"first. To keep the state: 'pulumi stack export --stack {stack} --show-secrets --file "
+                    f"FILE'. To delete the state but not its resources: 'PULUMI_BACKEND_URL=file://"
+                    f"{states.folder} pulumi stack rm --force --stack organization/{states.project}/{stack}'"
                 )
 
 

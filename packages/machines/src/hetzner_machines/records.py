@@ -18,9 +18,9 @@ REBOOT_SIGNAL = SIGRTMIN + 5
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """One cgroup hierarchy as a machine uses it."""
+    """One cgroup hierarchy, as the host or a machine uses it."""
 
-    directory: str  # the machine's cgroup as a folder of the host
+    directory: str  # our own or the machine's cgroup in it, as a folder of the host
     kind: str  # ``cgroup`` or ``cgroup2``
     name: str  # its mount point below /sys/fs/cgroup; empty for that folder itself
     options: str  # of the mount

@@ -50,7 +50,8 @@ def run(site: Site, arguments: argparse.Namespace) -> int:
             f"deployment/{cluster.CCM}",
             "--tail=200",
             f"--follow={str(follow).lower()}",
-            f"--all-pods={str(len(pods) > 1).lower()}",  # otherwise kubectl may choose one that doesn't lead
+            # otherwise kubectl may choose a Pod that doesn't lead, and one that doesn't run ends the log
+            *(["--all-pods", "--ignore-errors"] if len(pods) > 1 else []),
         ],
     )
     os.execv(command[0], command)  # noqa: S606

@@ -164,17 +164,20 @@ class Part(Kind):
         """The key of a part in the owner's list or in a request."""
         return item[self.keyed]
 
+    def identity(self, inputs: Properties) -> str:
+        """The ID of a part with these inputs."""
+        return self.pattern.format(owner=int(inputs[self.belongs]), key=self.key(self.body(inputs)))
+
     def owned(self, owner: Mapping[str, Any]) -> Properties:
         """Outputs that come from the owner."""
         return {self.belongs: owner["id"]}
 
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Add it, unless an earlier run added it and then was killed or lost the answer."""
-        body = self.body(inputs)
-        identity = self.pattern.format(owner=int(inputs[self.belongs]), key=self.key(body))
+        identity = self.identity(inputs)
         path = self._path(identity)
         try:
-            self.act(api, identity, self.actions[0], body)
+            self.act(api, identity, self.actions[0], self.body(inputs))
         except ProviderError:
             with suppress(ResourceNotFoundError):
                 api.settle(path)

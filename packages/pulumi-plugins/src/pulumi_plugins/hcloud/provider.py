@@ -3,10 +3,11 @@
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pulumi_plugins.base import Diff, Known, Provider, Resource, Surroundings, name_of, type_of
-from pulumi_plugins.errors import ProviderError, UnsupportedError
+from pulumi_plugins.errors import ProviderError, ResourceNotFoundError, UnsupportedError
 from pulumi_plugins.hcloud import named, parts
 from pulumi_plugins.hcloud.api import api_from
 from pulumi_plugins.hcloud.kind import NamedKind, Part, compact
@@ -115,12 +116,20 @@ def delete_begun(deployment: Mapping[str, Any], environment: Mapping[str, str]) 
     known = {item.get("id") for item in deployment.get("resources") or []}
     for operation in deployment.get("pending_operations") or []:
         resource = operation["resource"]
-        kind = KINDS.get(resource["type"])
-        if operation["type"] == "creating" and isinstance(kind, NamedKind):
-            found = kind.find(api, resource["inputs"])
+        inputs, kind = resource.get("inputs", {}), KINDS.get(resource["type"])
+        if operation["type"] != "creating":
+            continue
+        if isinstance(kind, NamedKind):
+            found = kind.find(api, inputs)
             if found is not None and str(found["id"]) not in known:
                 kind.delete(api, str(found["id"]))
                 deleted.append(found["name"])
+        # the program refuses to attach a load balancer that is attached already
+        elif isinstance(kind, parts.LoadBalancerNetwork) and (identity := kind.identity(inputs)) not in known:
+            with suppress(ResourceNotFoundError):
+                kind.read(api, identity, {})
+                kind.delete(api, identity)
+                deleted.append(f"the attachment {identity}")
     return deleted
 
 

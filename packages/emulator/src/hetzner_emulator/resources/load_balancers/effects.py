@@ -93,10 +93,13 @@ async def _apply_or_log(cloud: Cloud, balancer: LoadBalancer) -> None:
 
 @removal("delete_load_balancer", LoadBalancer)
 async def _delete(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
-    key = (balancer.KIND, balancer.id)
-    async with cloud.exclusive(*key):
+    async with cloud.exclusive(balancer.KIND, balancer.id):
         await cloud.backend.delete_load_balancer(balancer.id)
-        cloud.applied.pop(key, None)
+    await _remove(cloud, balancer)
+
+
+async def _remove(cloud: Cloud, balancer: LoadBalancer) -> None:
+    cloud.applied.pop((balancer.KIND, balancer.id), None)
     cloud.store.remove(balancer)
     await announce("load_balancer_deleted", cloud, balancer)
 
@@ -120,13 +123,14 @@ async def _create(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None
 
 
 @undo("create_load_balancer", LoadBalancer)
-async def _discard(cloud: Cloud, balancer: LoadBalancer, action: Action) -> None:
+async def _discard(cloud: Cloud, balancer: LoadBalancer, _action: Action) -> None:
     """Delete the record, and what the failed creation left in the backend."""
     try:
-        await _delete(cloud, balancer, action)
-    except BackendError as error:
+        async with cloud.exclusive(balancer.KIND, balancer.id):
+            await cloud.backend.delete_load_balancer(balancer.id)
+    except (BackendError, OSError) as error:
         log.warning("can't remove load balancer %d %s: %s", balancer.id, balancer.name, error)
-        cloud.store.remove(balancer)
+    await _remove(cloud, balancer)
 
 
 @effect("change_load_balancer", LoadBalancer)
