@@ -173,9 +173,12 @@ def importing(
         if identity is None:
             return None
         kind = args.type_.rpartition(":")[2]
-        say(f"Pulumi imports {kind} {args.name} ({identity}), which exists but isn't in this stack's state")
+        later = _LATER.get(args.type_, ())
+        hint = ". If its properties differ, the next run changes them" if later else ""
+        what = f"{kind} {args.name} ({identity})"
+        say(f"Pulumi imports {what}, which exists but isn't in this stack's state{hint}")
         # a server ignores changes of the properties that the API does not return, such as its keys
-        options = pulumi.ResourceOptions(import_=identity, ignore_changes=[*_LATER.get(args.type_, ())])
+        options = pulumi.ResourceOptions(import_=identity, ignore_changes=[*later])
         options = pulumi.ResourceOptions.merge(args.opts, options)
         return pulumi.ResourceTransformationResult(args.props, options)
 

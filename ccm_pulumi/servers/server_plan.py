@@ -26,7 +26,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CheckResult, DiffResult
 
-from ..config.labels import MANAGED_BY
+from ..config.labels import MANAGED_BY, MANAGER
 from ..config.server_spec import Kind, ServerSpec, has_several_controls, resized_in_place
 from ..lib.cloud_api import fetch_or_none, fetcher, read_server
 from ..lib.dynamic import CloudProvider, ProviderResource, is_unknown
@@ -284,7 +284,7 @@ class ServerGuardProvider(CloudProvider):
             raise InfraError(_KEEPS_NETWORK.format(olds["network"]))
         ranges = {each["ip_range"] for each in body["network"]["subnets"]}
         several = sum(made.is_control for made in _made(olds["servers"]).values()) > 1
-        is_own = MANAGED_BY in body["network"]["labels"]
+        is_own = body["network"]["labels"].get(MANAGED_BY) == MANAGER
         if (several or is_own) and olds["subnet"].partition("-")[2] in ranges:
             raise InfraError(_KEEPS_SUBNET.format(olds["subnet"]))
 

@@ -98,15 +98,18 @@ def change_type(cloud: Cloud, server_id: str, server_type: str, patience: Patien
     path, runs = f"/servers/{server_id}/actions", server["status"] != _OFF
     if runs:
         power_off(cloud, server_id, patience)
+    wanted, status = {"server_type": server_type, "upgrade_disk": True}, ""
     try:
-        wanted = {"server_type": server_type, "upgrade_disk": True}
-        if _act(cloud, f"{path}/change_type", wanted, (), patience, seconds=_CHANGE_SECONDS) == "running":
-            what = f"did not change the type of the server {server_id} within {_CHANGE_SECONDS:.0f} s"
-            raise CloudError(cloud.endpoint, what)
+        status = _act(cloud, f"{path}/change_type", wanted, (), patience, seconds=_CHANGE_SECONDS)
     finally:
-        server = _server(cloud, server_id)
-        if runs and server.get("status") == _OFF and not server.get("locked"):
+        if runs and status != "running" and _server(cloud, server_id).get("status") == _OFF:
             _act(cloud, f"{path}/poweron", {}, (), patience)
+    if status == "running":
+        raise CloudError(
+            cloud.endpoint,
+            f"did not change the type of the server {server_id} within {_CHANGE_SECONDS:.0f} s. The server "
+            "is off until Hetzner finishes the change. Then repeat the command",
+        )
 
 
 def settle(

@@ -213,6 +213,15 @@ class Part(Kind):
                 self.read(api, identity, {})
                 raise
 
+    def discard(self, api: Api, identity: str) -> bool:
+        """Remove a part that a killed run was adding; returns whether it exists."""
+        with suppress(ResourceNotFoundError):
+            api.settle(self._path(identity))
+            self.read(api, identity, {})
+            self.delete(api, identity)
+            return True
+        return False
+
     def act(self, api: Api, identity: str, action: str, body: Properties | None = None) -> None:
         """Run an action of the owner."""
         api.retry(lambda: api.act(f"{self._path(identity)}/actions/{action}", body))

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from pulumi_plugins.errors import UnsupportedError
+from pulumi_plugins.errors import PartialError, ProviderError, UnsupportedError
 from pulumi_plugins.hcloud.api import Api, ApiError
 from pulumi_plugins.hcloud.kind import Part, present, snake
 from pulumi_plugins.values import Properties
@@ -88,10 +88,17 @@ class LoadBalancerNetwork(_Place):
     def create(self, api: Api, inputs: Properties) -> Properties:
         """Attach it, then switch the public interface if necessary."""
         outputs = super().create(api, inputs)
-        if outputs["enablePublicInterface"] == (inputs.get("enablePublicInterface") is not False):
-            return outputs
-        self.change(api, outputs["id"], outputs, inputs, ["enablePublicInterface"])
+        try:
+            self.repair(api, outputs["id"], inputs)
+        except ProviderError as error:
+            raise PartialError(str(error), outputs["id"], outputs) from error
         return self.read(api, outputs["id"], inputs)
+
+    def repair(self, api: Api, identity: str, inputs: Properties) -> None:
+        """Switch the public interface if necessary."""
+        there = self.read(api, identity, inputs)
+        if there["enablePublicInterface"] != (inputs.get("enablePublicInterface") is not False):
+            self.change(api, identity, there, inputs, ["enablePublicInterface"])
 
     def owned(self, owner: Mapping[str, Any]) -> Properties:
         return {**super().owned(owner), "enablePublicInterface": owner["public_net"]["enabled"]}

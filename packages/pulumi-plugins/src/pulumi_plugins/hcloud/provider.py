@@ -3,11 +3,10 @@
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from pulumi_plugins.base import Diff, Known, Provider, Resource, Surroundings, name_of, type_of
-from pulumi_plugins.errors import ProviderError, ResourceNotFoundError, UnsupportedError
+from pulumi_plugins.errors import ProviderError, UnsupportedError
 from pulumi_plugins.hcloud import named, parts
 from pulumi_plugins.hcloud.api import api_from
 from pulumi_plugins.hcloud.kind import NamedKind, Part, compact
@@ -125,11 +124,12 @@ def delete_begun(deployment: Mapping[str, Any], environment: Mapping[str, str]) 
                 kind.delete(api, str(found["id"]))
                 deleted.append(found["name"])
         # the program refuses to attach a load balancer that is attached already
-        elif isinstance(kind, parts.LoadBalancerNetwork) and (identity := kind.identity(inputs)) not in known:
-            with suppress(ResourceNotFoundError):
-                kind.read(api, identity, {})
-                kind.delete(api, identity)
-                deleted.append(f"the attachment {identity}")
+        elif (
+            isinstance(kind, parts.LoadBalancerNetwork)
+            and (identity := kind.identity(inputs)) not in known
+            and kind.discard(api, identity)
+        ):
+            deleted.append(f"the attachment {identity}")
     return deleted
 
 

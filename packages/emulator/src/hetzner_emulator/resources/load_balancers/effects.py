@@ -76,6 +76,8 @@ async def _apply(cloud: Cloud, balancer: LoadBalancer) -> None:
     """Make the backend's load balancer equal the record, unless it does."""
     key = (balancer.KIND, balancer.id)
     async with cloud.exclusive(*key):
+        if cloud.store.find(LoadBalancer, balancer.id) is None:
+            return  # deleted while this waited
         # Servers may change in the meantime, and no reaction applies a load balancer that an action locks.
         while cloud.applied.get(key) != (spec := _spec(cloud, balancer)):
             await cloud.backend.put_load_balancer(spec)
