@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from image.errors import ToolError
 from release import commits
-from release.errors import ReleaseError
 from sandbox import leftovers
 from tests.e2e.cluster_state import lease_holder
 from tests.e2e.conftest import TREE, Clone, eventually
@@ -28,7 +28,7 @@ def before(tmp_path) -> Iterator[Clone]:
     clone = Clone(tmp_path / "clone")
     try:
         commits.export(TREE, clone.root, BEFORE)
-    except ReleaseError:
+    except ToolError:
         pytest.skip(f"this clone has no history that reaches {BEFORE[:12]}")
     subprocess.run(["git", "init", "--quiet"], cwd=clone.root, check=True, timeout=60)
     site = clone.site

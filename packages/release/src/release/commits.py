@@ -6,7 +6,8 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from release.errors import ProgramError, ReleaseError
+from image.errors import ToolError
+from release.errors import ReleaseError
 from release.programs import run
 
 
@@ -23,7 +24,7 @@ def checked_out(root: Path) -> Commit:
     """The commit of a clone."""
     try:
         said = run("git show", ["git", "show", "-s", "--format=%H %T %ct", "HEAD"], cwd=root).decode()
-    except ProgramError as error:
+    except ToolError as error:
         raise ReleaseError(f"{root} isn't a Git clone with at least one commit: {error}") from error
     commit, tree, time = said.split()
     return Commit(commit, tree, int(time))

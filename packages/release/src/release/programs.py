@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from image import tools
-from image.errors import ToolError
-from release.errors import ProgramError
 
 # By SUDO_UID git sees that root works for the one who owns the clone.
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "SUDO_UID", "TMPDIR", "XDG_CACHE_HOME")
@@ -20,9 +18,6 @@ def run(
     settings: Mapping[str, str] | None = None,
     timeout: float = 300,
 ) -> bytes:
-    """Run a program without a shell and return its standard output."""
+    """Run a program without a shell and return its standard output; raises ToolError."""
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    try:
-        return tools.run(what, command, timeout, cwd=cwd, environment={**environment, **(settings or {})})
-    except ToolError as error:
-        raise ProgramError(str(error)) from error
+    return tools.run(what, command, timeout, cwd=cwd, environment={**environment, **(settings or {})})

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from image.errors import ToolError
 from release import commits, tested
 from release.errors import ReleaseError
 from sandbox import packages
@@ -291,7 +292,7 @@ def _keep(tests: Run, servers: str, steps: Steps, version: str = "") -> None:
 def _committed(clone: Clone) -> str:
     try:
         return "" if commits.changes(clone.root) else commits.checked_out(clone.root).tree
-    except ReleaseError:  # the source as an archive, or no git
+    except (ReleaseError, ToolError):  # the source as an archive, or no git
         return ""
 
 
