@@ -21,7 +21,7 @@ _ANSWER_SECONDS = 3.0  # then the next name server is tried
 _CONNECTION_SECONDS = 20.0
 _AT_ONCE = 512  # limit of queries and connections; more are dropped
 _SERVERS = 3  # the C library's limit
-_CHUNK = 1 << 14
+_CHUNK = 1 << 16  # no message is longer
 _HEADER = 12  # bytes of each message's header (RFC 1035)
 _INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
 
@@ -153,16 +153,14 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 async def _ask(server: str, port: int, question: bytes) -> bytes:
     """The response to a query: from a new port, with the query's number."""
-    loop = asyncio.get_running_loop()
-    answered: asyncio.Future[bytes] = loop.create_future()
-    transport, _ = await loop.create_datagram_endpoint(
-        lambda: _Answer(question[:2], answered), remote_addr=(server, port)
-    )
-    try:
-        transport.sendto(question)
-        return await answered
-    finally:
-        transport.close()
+    loop, family = asyncio.get_running_loop(), socket.AF_INET6 if ":" in server else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as there:
+        there.setblocking(False)
+        await loop.sock_connect(there, (server, port))
+        await loop.sock_sendall(there, question)
+        while (answer := await loop.sock_recv(there, _CHUNK))[:2] != question[:2]:
+            pass
+        return answer
 
 
 class _Questions(asyncio.DatagramProtocol):
@@ -174,16 +172,3 @@ class _Questions(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         self._take(data, addr, self._back)
-
-
-class _Answer(asyncio.DatagramProtocol):
-    def __init__(self, number: bytes, answered: asyncio.Future[bytes]) -> None:
-        self._number, self._answered = number, answered
-
-    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:  # noqa: ARG002 - its name server
-        if data[:2] == self._number and not self._answered.done():
-            self._answered.set_result(data)
-
-    def error_received(self, exc: Exception) -> None:
-        if not self._answered.done():
-            self._answered.set_exception(exc)
