@@ -304,7 +304,7 @@ async def test_who_is_missing_on_the_way_is_named(pair, unused_tcp_port_factory,
     port, real = unused_tcp_port_factory(), asyncssh.connect
     monkeypatch.setattr(asyncssh, "connect", lambda address, **options: real(address, port, **options))
     host = Host("127.0.0.1", pair["private_key"], jump=Host("127.0.0.2", pair["private_key"]))
-    said = r"to 127\.0\.0\.1 within 0 s: the gateway 127\.0\.0\.2 does not answer: .*failed"
+    said = r"to 127\.0\.0\.1 within 0 s: the gateway 127\.0\.0\.2 does not answer: "
     with pytest.raises(UnreachableError, match=said):
         async with connect(host, timeout=0):  # one attempt is enough to know
             pass

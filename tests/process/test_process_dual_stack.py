@@ -4,6 +4,7 @@ import pytest
 import pytest_asyncio
 from process_world import open_world
 from test_process_nodes_and_routes import condition
+from test_process_services import balancer
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -53,7 +54,8 @@ async def test_both_families_get_addresses_and_ipv6_alone_is_reported(world):
     item = await world.eventually(
         lambda: world.read(f"{IN_DEFAULT}/both"), lambda found: found["status"]["loadBalancer"].get("ingress")
     )
-    [found] = (await world.sky.call("GET", "/load_balancers"))["load_balancers"]
+    # the Node becomes a target when it is initialized
+    found = await balancer(world, lambda one: one["targets"])
     addresses = {one.get("ip") for one in item["status"]["loadBalancer"]["ingress"]}
     assert {found["public_net"]["ipv4"]["ip"], found["public_net"]["ipv6"]["ip"]} <= addresses
     assert [target["server"]["id"] for target in found["targets"]] == [world.server["id"]]
