@@ -38,6 +38,8 @@ gc.set_threshold(20_000, 50, 100)
 def pytest_configure(config: pytest.Config) -> None:
     # Containers set the variable, and people don't. A test must fail if the code doesn't flush its output.
     os.environ.pop("PYTHONUNBUFFERED", None)
+    # Otherwise, gRPC's threads also run in a forked process, and can end it before it executes its program.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     # Before Python 3.12, pytest-asyncio otherwise creates an event loop and doesn't close it.
     asyncio.set_event_loop(None)
     # A script's background processes ignore Ctrl-C, and so would the processes that tests interrupt.
