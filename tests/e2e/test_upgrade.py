@@ -17,7 +17,7 @@ from tests.e2e.cluster_state import lease_holder
 from tests.e2e.conftest import TREE, Clone, eventually
 from tests.e2e.looks import balancers
 
-pytestmark = [pytest.mark.nightly, pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 RECORDED = TREE / "tests" / "process" / "version_before.json"
 BEFORE = json.loads(RECORDED.read_text(encoding="utf-8"))["commit"]
