@@ -1,8 +1,8 @@
 """The two kinds of patches that we send, applied as by the API server. Pure; arguments stay unchanged.
 
 The strategic merge patch merges only the lists that matter to a cloud-controller-manager. All other lists are
-replaced, as Kubernetes does with lists without a merge key (taints, podCIDRs, ingress). The
-directive ``$patch`` isn't supported, because we don't send it.
+replaced, as Kubernetes does with lists without a merge key (taints, podCIDRs, ingress). The directive
+``$patch`` isn't supported, because we don't send it.
 """
 
 from collections.abc import Mapping

@@ -8,9 +8,9 @@ key in the cloud is the one in this state. A colleague's stack of the same name 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pulumi
 
@@ -28,21 +28,34 @@ _KINDS = {
     "hcloud:index/network:Network": "networks",
     "hcloud:index/loadBalancer:LoadBalancer": "load_balancers",
 }
-_SERVICE = "hcloud:index/loadBalancerService:LoadBalancerService"
+
+
+class _Part(NamedTuple):
+    """A kind of objects that belong to a network or a load balancer, and have no ID in the API."""
+
+    owners: str  # the collection of the owner
+    listed: str  # the owner's list of such parts
+    key: str  # the field that identifies a part
+    import_id: str  # with the owner's ID and the key
+    # inputs that may differ from the existing ones: Pulumi imports only objects with the same inputs
+    changed_later: Sequence[str] = ()  # by the next run
+
+
 _PARTS = {
-    "hcloud:index/networkSubnet:NetworkSubnet": ("networks", "subnets", "ip_range", "{}-{}"),
-    "hcloud:index/networkRoute:NetworkRoute": ("networks", "routes", "destination", "{}-{}"),
-    _SERVICE: ("load_balancers", "services", "listen_port", "{}__{}"),
+    "hcloud:index/networkSubnet:NetworkSubnet": _Part("networks", "subnets", "ip_range", "{}-{}"),
+    "hcloud:index/networkRoute:NetworkRoute": _Part(
+        "networks", "routes", "destination", "{}-{}", ["gateway"]
+    ),
+    "hcloud:index/loadBalancerService:LoadBalancerService": _Part(
+        "load_balancers",
+        "services",
+        "listen_port",
+        "{}__{}",
+        ["protocol", "destination_port", "health_check"],
+    ),
 }
-"""For each kind of part: the collection of its owner, the owner's list, the field that identifies the part,
-and the ID to import. The IDs are those of Hetzner's Terraform provider, on which the official plugin is based
-(internal/network and internal/loadbalancer). The plugin can't create a part that exists already."""
-_LATER = {
-    "hcloud:index/networkRoute:NetworkRoute": ("gateway",),
-    _SERVICE: ("protocol", "destination_port", "health_check"),
-}
-"""Inputs that may differ from those of the existing part. Because Pulumi doesn't import an object with other
-inputs, the next run changes these."""
+"""The parts that are imported. The official plugin can't create a part that exists already. The IDs are those
+of Hetzner's Terraform provider, on which the plugin is based (internal/network and internal/loadbalancer)."""
 _ATTACHED = "hcloud:index/loadBalancerNetwork:LoadBalancerNetwork"
 DYNAMIC = "pulumi-python:dynamic/ccm-from-scratch:"
 _PLACE = f"{DYNAMIC}ServerState"
@@ -100,7 +113,7 @@ class Adoption:
         if (kind, name) in self.state:
             return None
         if kind in _PARTS:
-            return self._part(kind, inputs)
+            return self._part(_PARTS[kind], inputs)
         if kind == _ATTACHED:
             return self._refuse_attached()
         found = self._all(_KINDS[kind]).get(str(inputs.get("name"))) if kind in _KINDS else None
@@ -117,14 +130,13 @@ class Adoption:
             )
         return str(found["id"])
 
-    def _part(self, kind: str, inputs: Mapping[str, Any]) -> str | None:
+    def _part(self, part: _Part, inputs: Mapping[str, Any]) -> str | None:
         """The ID of a part that exists, in the only network or load balancer that has this stack's labels."""
-        collection, parts, key, identity = _PARTS[kind]
-        owners = list(self._all(collection).values())
-        if len(owners) != 1 or self._doubt(kind, ""):
+        owners, key = list(self._all(part.owners).values()), inputs.get(part.key)
+        if len(owners) != 1 or self._doubt():
             return None
-        there = {part[key] for part in owners[0][parts]}
-        return identity.format(owners[0]["id"], inputs[key]) if inputs.get(key) in there else None
+        there = {item[part.key] for item in owners[0][part.listed]}
+        return part.import_id.format(owners[0]["id"], key) if key in there else None
 
     def _refuse_attached(self) -> None:
         """Refuses to attach a load balancer that is attached already: the official plugin fails to create the
@@ -139,7 +151,7 @@ class Adoption:
                     f"{place['network']}. Then repeat the command, which attaches the load balancer again"
                 )
 
-    def _doubt(self, kind: str, name: str) -> str:
+    def _doubt(self, kind: str = "", name: str = "") -> str:
         """Why an object, or k3s on it, may be another stack's; empty if neither is."""
         mine = {
             str(outputs.get("public_key", "")).strip()
@@ -173,7 +185,8 @@ def importing(
         if identity is None:
             return None
         kind = args.type_.rpartition(":")[2]
-        later = _LATER.get(args.type_, ())
+        part = _PARTS.get(args.type_)
+        later = part.changed_later if part else ()
         hint = ". If its properties differ, the next run changes them" if later else ""
         what = f"{kind} {args.name} ({identity})"
         say(f"Pulumi imports {what}, which exists but isn't in this stack's state{hint}")

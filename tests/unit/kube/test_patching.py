@@ -35,7 +35,6 @@ def test_merge_reaches_any_object_from_any_other(old, new):
 
 
 DISK, NEW = {"type": "Disk", "status": "True"}, {"type": "New", "status": "True"}
-ADDRESSES = {"addresses": [{"type": "InternalIP", "address": "1"}, {"type": "Hostname", "address": "h"}]}
 
 
 @pytest.mark.parametrize(
